@@ -1,0 +1,162 @@
+/**
+ * The typed face of the addon: the system calls that Node lacks, and the loops over weight bytes that
+ * JavaScript is too slow for. Nothing here knows what a domain or an artifact is.
+ *
+ * Every descriptor is opened O_CLOEXEC, so that no child process inherits one. A failing call throws (or
+ * rejects with) a SystemError. Names given to the `*at` calls are one path component each and are never
+ * followed when they are links. Names that are not UTF-8 travel as Python's surrogateescape does it.
+ *
+ * The C++ checks every argument again: this face is for reading and for types.
+ */
+import { loadAddon } from './load.ts';
+
+/** What a failed system call throws: Node's own shape, so that `code` reads the same everywhere. */
+export interface SystemError extends Error {
+  readonly code: string;
+  /** The positive errno. */
+  readonly errno: number;
+  readonly syscall: string;
+}
+
+export function isSystemError(error: unknown): error is SystemError {
+  return error instanceof Error && 'syscall' in error && typeof (error as SystemError).code === 'string';
+}
+
+export interface Stat {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  /** Type and permission bits, as st_mode. */
+  readonly mode: number;
+  readonly nlink: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly sizeBytes: number;
+  readonly allocatedBytes: number;
+  readonly mtimeNs: bigint;
+  readonly ctimeNs: bigint;
+}
+
+/** One direct child of a listed directory, with what lies below it. Links are counted, never followed. */
+export interface TreeEntry {
+  readonly name: string;
+  readonly stat: Stat;
+  /** Sum of st_size over the regular files at and below the entry. */
+  readonly bytes: number;
+  /** Sum of allocated blocks (512-byte units times 512) of everything at and below the entry, directories included. */
+  readonly allocatedBytes: number;
+  /** Number of regular files at and below the entry. */
+  readonly files: number;
+}
+
+/** How a range of source bytes becomes target bytes. `none` copies. A NaN becomes 0x7FC0. */
+export type Cast = 'none' | 'f32-to-bf16' | 'f16-to-bf16';
+
+/** A run of source bytes that goes, cast, to the payload's current end. */
+export interface Segment {
+  readonly fd: number;
+  readonly offset: number;
+  /** Source bytes: a multiple of the cast's element size. */
+  readonly length: number;
+  readonly cast: Cast;
+}
+
+export interface PayloadDigests {
+  /** Of the whole file, header included. Lower-case hex. */
+  readonly file: string;
+  /** Of each tensor, in the order in which their lengths were declared. */
+  readonly tensors: readonly string[];
+}
+
+/**
+ * Shared with a long native call: element 0 counts the bytes done so far (target bytes for writing, read
+ * bytes for hashing); setting element 1 to non-zero makes the call stop soon and reject with ECANCELED.
+ */
+export type Progress = BigInt64Array;
+
+export function newProgress(): Progress {
+  return new BigInt64Array(new SharedArrayBuffer(16));
+}
+
+/**
+ * Fills one payload file in order, digesting on the way: each byte is read, cast, written and hashed once.
+ * Reading and casting, the file digest and the tensor digests run on threads of their own, so that a file
+ * costs about as much as its slowest lane.
+ */
+export interface PayloadWriter {
+  /** Append target bytes. Rejects with EFBIG past the declared end. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Append segments one after another. A short source rejects with EIO. */
+  copy(segments: readonly Segment[], progress?: Progress): Promise<void>;
+  /** Resolves once every declared byte is there; rejects with EIO where bytes are missing. Does not sync. */
+  finish(): Promise<PayloadDigests>;
+}
+
+export interface Addon {
+  /** open(2) with O_CLOEXEC added. */
+  open(path: string, flags: number, mode?: number): number;
+  /** openat(2) with O_CLOEXEC | O_NOFOLLOW added. */
+  openat(directory: number, name: string, flags: number, mode?: number): number;
+  close(fd: number): void;
+  fstat(fd: number): Stat;
+  /** lstat(2): never follows the last component. */
+  lstat(path: string): Stat;
+  /** fstatat(2) with AT_SYMLINK_NOFOLLOW. */
+  fstatat(directory: number, name: string): Stat;
+  mkdirat(directory: number, name: string, mode: number): void;
+  renameat(fromDirectory: number, from: string, toDirectory: number, to: string): void;
+  unlinkat(directory: number, name: string): void;
+  fchmod(fd: number, mode: number): void;
+  ftruncate(fd: number, sizeBytes: number): void;
+  /** Names in a directory, in no order, without `.` and `..`. */
+  readdir(fd: number): string[];
+  /** fsync(2), off the main thread. */
+  fsync(fd: number): Promise<void>;
+  /** fallocate(2) from offset 0, off the main thread; EINTR is retried, EOPNOTSUPP surfaces. */
+  fallocate(fd: number, sizeBytes: number): Promise<void>;
+  /** pread(2) until the buffer is full or the file ends; returns the bytes read. Small reads only: it blocks. */
+  preadSync(fd: number, buffer: Uint8Array, offset: number): number;
+  /** pwrite(2) until all is written. Small writes only: it blocks. */
+  pwriteSync(fd: number, bytes: Uint8Array, offset: number): void;
+  /** Like preadSync, off the main thread and of any size. */
+  pread(fd: number, buffer: Uint8Array, offset: number): Promise<number>;
+  /** Like pwriteSync, off the main thread and of any size. */
+  pwrite(fd: number, bytes: Uint8Array, offset: number): Promise<void>;
+
+  /** flock(2) with LOCK_NB, EINTR retried: true when the lock was taken, false when somebody holds it. */
+  flockTry(fd: number, exclusive: boolean): boolean;
+  /** flock(2) LOCK_UN. */
+  flockRelease(fd: number): void;
+
+  /** SHA-256 of bytes in memory, lower-case hex. */
+  sha256(bytes: Uint8Array): string;
+  /** SHA-256 of `length` bytes of a file from `offset`, off the main thread. A file that ends early rejects with EIO. */
+  sha256Range(fd: number, offset: number, length: number, progress?: Progress): Promise<string>;
+  /** What computes digests on this processor: `sha-ni` or `portable`. */
+  sha256Implementation(): string;
+
+  /**
+   * A writer for a payload of which `prefix` (length field and header) is written at once and then
+   * `tensorLengths` bytes each follow without gaps. The descriptor stays the caller's.
+   */
+  payloadWriter(fd: number, prefix: Uint8Array, tensorLengths: readonly number[]): PayloadWriter;
+  /** Casts in memory; exposed for tests. Little-endian source elements, two target bytes each. */
+  castToBfloat16(cast: Exclude<Cast, 'none'>, source: Uint8Array): Uint8Array;
+
+  /**
+   * The direct children of a directory with the bytes below each, off the main thread. What vanishes or
+   * can't be read while it runs is left out of the sums, as the Python package does it.
+   */
+  listTree(directory: number): Promise<TreeEntry[]>;
+  /** Sum of st_size over the regular files below a directory, off the main thread, with the same leniency. */
+  treeBytes(directory: number): Promise<number>;
+  /**
+   * Removes one entry and all below it, off the main thread, making directories 0700 on the way and never
+   * following or crossing a link. Nothing there is success.
+   */
+  removeTree(directory: number, name: string): Promise<void>;
+
+  /** prctl(PR_SET_PDEATHSIG): the kernel sends `signal` to this process when its parent ends. */
+  setParentDeathSignal(signal: number): void;
+}
+
+export const native: Addon = loadAddon();

@@ -1,0 +1,152 @@
+/**
+ * Removing what is in the store, by key or by quarantine entry. Locks are taken without waiting, build lock
+ * before artifact lock: cleanup never waits for an owner and never interrupts one.
+ * Source: host-weight store specification, section 7.
+ */
+import { join } from 'node:path';
+import { native, isSystemError } from '#native';
+import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
+import { statChild, withDirectories, type DomainDirectories } from './directories.ts';
+import type { Domain } from './domain.ts';
+import { reasonOf } from './faults.ts';
+import { FileLock, LockTimeout, withoutWaiting } from './lock.ts';
+import { holdersOfFile } from './lock-holders.ts';
+import { isDirectory } from './metadata-file.ts';
+import {
+  finishInterruptedMoves,
+  moveEntry,
+  quarantineEntry,
+  removeDenyMarker,
+  removeTombstones,
+} from './move.ts';
+import { artifactLock, buildLock, denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
+
+export interface Removal {
+  /** Sum of st_size of the regular files that went. */
+  readonly removedBytes: number;
+  /** Whether anything was there. */
+  readonly removed: boolean;
+}
+
+/** Takes an artifact out of service and removes it, with its deny marker and earlier interrupted cleanups. */
+export function cleanup(domain: Domain, key: string): Promise<Outcome<Removal>> {
+  return outcomeOf(async () => {
+    if (!isKey(key))
+      throw wrongUse(`${JSON.stringify(key)} is not an artifact key (64 lower-case hex digits)`);
+    return await underBothLocks(domain, key, async (directories) => {
+      await finishInterruptedMoves(directories, key);
+      const denied = statChild(directories.deny, denyFile(key)) !== null;
+      const name = await quarantineEntry(directories, key, 'cleanup');
+      const removedBytes = await bytesOfTombstones(directories, key);
+      await removeTombstones(directories, key);
+      await removeDenyMarker(directories, denyFile(key));
+      return { removedBytes, removed: denied || name !== null || removedBytes > 0 };
+    });
+  });
+}
+
+/**
+ * Removes one entry of `quarantine/` by its basename, and what earlier interrupted cleanups of its key left.
+ * READY artifacts, deny markers, other quarantined entries and lock files stay.
+ */
+export function cleanupQuarantined(domain: Domain, name: string): Promise<Outcome<Removal>> {
+  return outcomeOf(async () => {
+    const key = keyOfName(name);
+    if (key === null || !isBasename(name) || name[64] !== '.') {
+      throw wrongUse(
+        `${JSON.stringify(name)} is not the name of a quarantined entry (<64 hex digits>.<reason>.<id>)`,
+      );
+    }
+    return await underBothLocks(domain, key, async (directories) => {
+      const stat = statChild(directories.quarantine, name);
+      if (stat !== null && !isDirectory(stat)) {
+        throw new FailureError(
+          failure(
+            'lifecycle',
+            'quarantine_failed',
+            `quarantine/${name} is not a directory, so it is not an entry that was put there by the store: look at it and remove it by hand`,
+          ),
+        );
+      }
+      if (stat !== null && !name.startsWith(`${key}.cleanup.`)) {
+        const { quarantine } = directories;
+        await moveEntry(
+          { directory: quarantine, name },
+          { directory: quarantine, name: quarantineName(key, 'cleanup') },
+        );
+      }
+      const removedBytes = await bytesOfTombstones(directories, key);
+      await removeTombstones(directories, key);
+      // An earlier run may have removed the entry and died before the removal was durable.
+      await native.fsync(directories.quarantine);
+      return { removedBytes, removed: stat !== null || removedBytes > 0 };
+    });
+  });
+}
+
+async function underBothLocks<T>(
+  domain: Domain,
+  key: string,
+  work: (directories: DomainDirectories) => Promise<T>,
+): Promise<T> {
+  const locks: FileLock[] = [];
+  try {
+    const build = await takeNow(domain, buildLock(key), (holders) => activeBuild(key, holders));
+    locks.unshift(build);
+    const artifact = await takeNow(domain, artifactLock(key), (holders) => activeLease(key, holders));
+    locks.unshift(artifact);
+    return await withDirectories(domain.root, work);
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    throw new FailureError(
+      failure('lifecycle', 'quarantine_failed', `artifact ${key} could not be removed: ${reasonOf(error)}`, {
+        retryable: true,
+        details: { errno: error.code },
+      }),
+    );
+  } finally {
+    for (const lock of locks) lock.release();
+  }
+}
+
+async function takeNow(domain: Domain, name: string, held: (holders: string) => Failure): Promise<FileLock> {
+  const path = join(domain.root, 'locks', name);
+  try {
+    return await FileLock.exclusive(path, withoutWaiting);
+  } catch (error) {
+    if (!(error instanceof LockTimeout)) throw error;
+    const holders = holdersOfFile(path).map((holder) => `process ${holder.pid} (${holder.command})`);
+    throw new FailureError(
+      held(holders.length > 0 ? holders.join(', ') : 'a process that is not visible from here'),
+    );
+  }
+}
+
+function activeBuild(key: string, holders: string): Failure {
+  return failure(
+    'lifecycle',
+    'active_build_timeout',
+    `artifact ${key} is being built by ${holders}. Nothing was changed: try again when the build has ended.`,
+    { retryable: true, details: { holders } },
+  );
+}
+
+function activeLease(key: string, holders: string): Failure {
+  return failure(
+    'lifecycle',
+    'active_lease',
+    `artifact ${key} is in use by ${holders}. Nothing was changed: try again when it has let go.`,
+    { retryable: true, details: { holders } },
+  );
+}
+
+function wrongUse(message: string): FailureError {
+  return new FailureError(failure('configuration', 'invalid_config', message));
+}
+
+async function bytesOfTombstones({ quarantine }: DomainDirectories, key: string): Promise<number> {
+  const entries = await native.listTree(quarantine);
+  return entries
+    .filter((entry) => entry.name.startsWith(`${key}.cleanup.`))
+    .reduce((total, entry) => total + entry.bytes, 0);
+}

@@ -1,0 +1,475 @@
+/**
+ * Domains: making one, opening one with an exact policy as a worker does, and adopting one as it is found.
+ *
+ * A domain is made once and its two documents never change. Opening with another policy is refused and
+ * changes nothing; opting into serialized admission takes a new root.
+ * Source: host-weight store specification, section 1.
+ */
+import { mkdirSync, realpathSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { native, isSystemError, type SystemError } from '#native';
+import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
+import {
+  canonicalBytes,
+  equalAsPython,
+  isInteger,
+  type JsonObject,
+  type JsonValue,
+} from './canonical-json.ts';
+import { deadlineIn } from './clock.ts';
+import { statChild, withDirectories } from './directories.ts';
+import { isOutOfSpace, reasonOf, storageFailure } from './faults.ts';
+import { classifyFilesystem, mountOf, readMounts, type StorageClass } from './filesystem-type.ts';
+import { DocumentError } from './identity.ts';
+import { FileLock, LockTimeout } from './lock.ts';
+import { holdersOfFile } from './lock-holders.ts';
+import { isAscii } from './manifest.ts';
+import { isDirectory, readDocument, replaceDocument } from './metadata-file.ts';
+import { directoryNames, domainFile, initLock, modes, policyFile, uuidHex } from './paths.ts';
+
+export const scopes = ['node', 'numa'] as const;
+export type StorageScope = (typeof scopes)[number];
+
+export const admissions = ['concurrent', 'serialized'] as const;
+export type BuildAdmission = (typeof admissions)[number];
+
+/** Bytes. Null: no limit. */
+export interface CapacityPolicy {
+  readonly maxArtifactBytes: number | null;
+  readonly maxStoreBytes: number | null;
+  readonly minFreeBytes: number;
+}
+
+export interface Domain {
+  /** Absolute, without links. */
+  readonly root: string;
+  readonly uuid: string;
+  readonly scope: StorageScope;
+  readonly domainId: string;
+  readonly storageClass: StorageClass;
+  readonly filesystemType: string;
+  readonly policyVersion: number;
+  readonly capacity: CapacityPolicy;
+  readonly admission: BuildAdmission;
+  readonly requireTrustedPermissions: boolean;
+}
+
+export interface OpenOptions {
+  /** Default true, as for workers: everything must be ours and closed to others. */
+  readonly requireTrustedPermissions?: boolean;
+}
+
+export interface DomainRequest extends OpenOptions {
+  readonly root: string;
+  readonly scope?: StorageScope;
+  readonly domainId?: string;
+  /** Default: what the file system is. */
+  readonly storageClass?: StorageClass;
+  readonly admission?: BuildAdmission;
+  readonly capacity?: Partial<CapacityPolicy>;
+  /** How long to wait for another process that is making the domain. Default 600 000. */
+  readonly coordinationTimeoutMs?: number;
+}
+
+export interface CreatedDomain {
+  readonly domain: Domain;
+  /** The domain was there already, with this policy. */
+  readonly existing: boolean;
+}
+
+const defaultCoordinationMs = 600_000;
+
+/** Opens a domain that is there, with whatever policy it has. Makes and changes nothing. */
+export function openDomain(root: string, options: OpenOptions = {}): Promise<Outcome<Domain>> {
+  return outcomeOf(async () => {
+    const path = resolveRoot(root);
+    const { type, storageClass } = detectFilesystem(path);
+    const trusted = options.requireTrustedPermissions ?? true;
+    return await unwindSystemErrors(path, async () => {
+      requireStore(path);
+      checkPermissions(path, trusted);
+      return await withDirectories(path, (directories) => {
+        const metadata = readDomainDocument(directories.root, path);
+        requireDomainValues(metadata, { ...expectedDomain(metadata, storageClass, type) }, path);
+        return adopt(path, metadata, readDocument(directories.root, policyFile), trusted);
+      });
+    });
+  });
+}
+
+/** Opens a domain with exactly this policy, making it first where it is not there: what a worker's start does. */
+export function createDomain(request: DomainRequest): Promise<Outcome<CreatedDomain>> {
+  return outcomeOf(async () => {
+    const policy = policyDocument(request);
+    const path = resolveRoot(request.root);
+    const { type, storageClass } = detectFilesystem(path);
+    requireStorageClass(request.storageClass ?? storageClass, storageClass);
+    return await unwindSystemErrors(path, async () => {
+      makeDirectories(path);
+      const trusted = request.requireTrustedPermissions ?? true;
+      checkPermissions(path, trusted);
+      const lock = await takeInitLock(path, request.coordinationTimeoutMs ?? defaultCoordinationMs);
+      try {
+        const expected: JsonObject = {
+          schema_version: 1,
+          scope: request.scope ?? 'node',
+          domain_id: request.domainId ?? 'node',
+          backend: 'local_filesystem',
+          storage_class: storageClass,
+          filesystem_type: type,
+        };
+        return await writeOrCompare(path, expected, policy, trusted);
+      } finally {
+        lock.release();
+      }
+    });
+  });
+}
+
+/** The policy document that a request would write, or throws FailureError for a policy that can't be. */
+export function policyDocument({
+  admission = 'concurrent',
+  capacity = {},
+  scope,
+  domainId,
+}: DomainRequest): JsonObject {
+  const { maxArtifactBytes = null, maxStoreBytes = null, minFreeBytes = 0 } = capacity;
+  if (!(admissions as readonly string[]).includes(admission)) {
+    throw invalid(`"${admission}" is not a way of admitting builds: use ${admissions.join(' or ')}`);
+  }
+  if (scope !== undefined && !scopes.includes(scope)) {
+    throw invalid(`"${scope}" is not a scope: use ${scopes.join(' or ')}`);
+  }
+  if (domainId !== undefined && domainId === '') throw invalid('the domain id must not be empty');
+  for (const [what, value] of [
+    ['largest artifact', maxArtifactBytes],
+    ['store limit', maxStoreBytes],
+  ] as const) {
+    if (value !== null && !(Number.isSafeInteger(value) && value > 0)) {
+      throw invalid(`the ${what} must be a whole number of bytes above 0, not ${value}`);
+    }
+  }
+  if (!Number.isSafeInteger(minFreeBytes) || minFreeBytes < 0) {
+    throw invalid(`the space to keep free must be a whole number of bytes, 0 or more, not ${minFreeBytes}`);
+  }
+  if (admission === 'serialized' && maxStoreBytes === null) {
+    throw invalid(
+      'serialized admission needs a store limit: without one there is nothing that builds could overfill. Give the most bytes that the store may hold.',
+    );
+  }
+  return {
+    schema_version: admission === 'serialized' ? 2 : 1,
+    policy_version: 1,
+    max_artifact_bytes: maxArtifactBytes,
+    max_store_bytes: maxStoreBytes,
+    min_free_bytes: minFreeBytes,
+    eviction: 'none',
+    ...(admission === 'serialized' ? { build_admission: 'serialized' } : {}),
+  };
+}
+
+/** `~` expanded, made absolute, links resolved as far as the path exists. */
+export function resolveRoot(root: string): string {
+  if (root === '' || root.includes('\0')) throw invalid('the path of the store must not be empty');
+  const expanded = root === '~' || root.startsWith('~/') ? join(homedir(), root.slice(1)) : root;
+  let existing = resolve(expanded);
+  const missing: string[] = [];
+  for (;;) {
+    try {
+      return join(realpathSync(existing), ...missing);
+    } catch (error) {
+      if (!isNodeError(error, 'ENOENT') || existing === '/') {
+        throw new FailureError(storageFailure(error as SystemError, `cannot reach ${existing}`));
+      }
+      missing.unshift(basename(existing));
+      existing = dirname(existing);
+    }
+  }
+}
+
+function isNodeError(error: unknown, code: string): boolean {
+  return isSystemError(error) && error.code === code;
+}
+
+function invalid(message: string): FailureError {
+  return new FailureError(failure('configuration', 'invalid_config', message));
+}
+
+function mismatch(message: string): FailureError {
+  return new FailureError(failure('configuration', 'domain_policy_mismatch', message));
+}
+
+export interface DetectedFilesystem {
+  readonly type: string;
+  readonly storageClass: StorageClass;
+}
+
+/** Throws FailureError where a store can't live on the path's file system. */
+export function detectFilesystem(path: string, mountinfoPath?: string): DetectedFilesystem {
+  const type = mountOf(path, readMounts(mountinfoPath))?.type;
+  if (type === undefined) throw mismatch(`cannot tell which file system holds ${path}`);
+  const found = classifyFilesystem(type);
+  if (found.kind === 'local') return { type, storageClass: found.storageClass };
+  throw mismatch(
+    found.kind === 'remote'
+      ? `${path} lies on ${type}, a network or remote file system: a store needs locks and a page cache that all workers of this machine share. Choose a folder on a local disk.`
+      : `${path} lies on ${type}, which is not known to be a local file system. Choose a folder on a local disk (ext4, xfs, btrfs, zfs, ...) or in tmpfs.`,
+  );
+}
+
+function requireStorageClass(configured: StorageClass, detected: StorageClass): void {
+  if (configured === detected) return;
+  throw new FailureError(
+    failure(
+      'domain',
+      'storage_class_mismatch',
+      `the store was asked for as ${configured}, but its file system is ${detected}`,
+    ),
+  );
+}
+
+/** System errors of opening are `domain_unavailable`; malformed documents are a mismatch that no retry cures. */
+async function unwindSystemErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isSystemError(error)) throw new FailureError(unavailable(path, error));
+    if (error instanceof DocumentError)
+      throw mismatch(`the store at ${path} is not usable: ${error.message}`);
+    throw error;
+  }
+}
+
+function unavailable(path: string, error: SystemError): Failure {
+  return failure(
+    'domain',
+    'domain_unavailable',
+    `the store at ${path} cannot be opened: ${reasonOf(error)}`,
+    {
+      retryable: true,
+      details: { errno: error.code, out_of_space: isOutOfSpace(error) },
+    },
+  );
+}
+
+function requireStore(path: string): void {
+  let stat;
+  try {
+    stat = native.lstat(path);
+  } catch (error) {
+    if (!isNodeError(error, 'ENOENT')) throw error;
+    throw new FailureError(
+      failure(
+        'domain',
+        'domain_unavailable',
+        `there is nothing at ${path}: is the disk mounted, is the path right?`,
+        {
+          retryable: true,
+        },
+      ),
+    );
+  }
+  if (!isDirectory(stat)) throw invalid(`${path} is not a directory`);
+  try {
+    native.lstat(join(path, domainFile));
+  } catch (error) {
+    if (!isNodeError(error, 'ENOENT')) throw error;
+    throw invalid(
+      `${path} is not a host-weight store: it has no ${domainFile}. Make one with \`domain create\`.`,
+    );
+  }
+}
+
+function makeDirectories(path: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  for (const directory of [path, ...directoryNames.map((name) => join(path, name))]) {
+    try {
+      mkdirSync(directory, { mode: modes.directory });
+    } catch (error) {
+      if (!isNodeError(error, 'EEXIST')) throw error;
+    }
+  }
+}
+
+function checkPermissions(path: string, trusted: boolean): void {
+  if (!trusted) return;
+  for (const directory of [path, ...directoryNames.map((name) => join(path, name))]) {
+    const stat = native.lstat(directory);
+    const uid = process.geteuid?.();
+    const problem = !isDirectory(stat)
+      ? 'is not a directory'
+      : stat.uid !== uid
+        ? `belongs to user ${stat.uid} and not to you (${uid})`
+        : (stat.mode & modes.writableByOthers) !== 0
+          ? 'can be written by others (chmod go-w it)'
+          : null;
+    if (problem === null) continue;
+    throw new FailureError(
+      failure(
+        'domain',
+        'domain_unavailable',
+        `${directory} ${problem}: a store must be under one user's exclusive control`,
+        { details: { path: directory } },
+      ),
+    );
+  }
+}
+
+async function takeInitLock(path: string, timeoutMs: number): Promise<FileLock> {
+  const lockPath = join(path, 'locks', initLock);
+  try {
+    return await FileLock.exclusive(lockPath, { deadline: deadlineIn(timeoutMs) });
+  } catch (error) {
+    if (!(error instanceof LockTimeout)) throw error;
+    const holders = holdersOfFile(lockPath).map((holder) => `process ${holder.pid} (${holder.command})`);
+    const who = holders.length > 0 ? holders.join(', ') : 'a process that is not visible from here';
+    throw new FailureError(
+      failure(
+        'domain',
+        'domain_unavailable',
+        `the store at ${path} is still being opened by ${who}, after ${timeoutMs / 1000} s of waiting. End that process if it is stuck; do not delete the lock file.`,
+        { retryable: true, details: { lock: lockPath, holders } },
+      ),
+    );
+  }
+}
+
+async function writeOrCompare(
+  path: string,
+  expected: JsonObject,
+  policy: JsonObject,
+  trusted: boolean,
+): Promise<CreatedDomain> {
+  return await withDirectories(path, async ({ root }) => {
+    if (statChild(root, domainFile) === null) {
+      await replaceDocument(root, domainFile, canonicalBytes({ ...expected, domain_uuid: uuidHex() }));
+    }
+    const metadata = readDomainDocument(root, path);
+    requireDomainValues(metadata, expected, path);
+
+    const existing = statChild(root, policyFile) !== null;
+    if (!existing) await replaceDocument(root, policyFile, canonicalBytes(policy));
+    const actual = readDocument(root, policyFile);
+    requireSamePolicy(actual, policy, path);
+    return { domain: adopt(path, metadata, actual, trusted), existing };
+  });
+}
+
+const domainKeys = [
+  'schema_version',
+  'domain_uuid',
+  'scope',
+  'domain_id',
+  'backend',
+  'storage_class',
+  'filesystem_type',
+] as const;
+
+function readDomainDocument(root: number, path: string): JsonObject {
+  const metadata = readDocument(root, domainFile);
+  if (!hasExactly(metadata, domainKeys))
+    throw mismatch(`${domainFile} of ${path} has missing or unknown fields`);
+  const uuid = metadata['domain_uuid'];
+  if (typeof uuid !== 'string' || uuid === '' || !isAscii(uuid)) {
+    throw mismatch(`${domainFile} of ${path} has no usable domain_uuid`);
+  }
+  return metadata;
+}
+
+/** What adopting demands of a document: its own scope and id if they are valid, and this file system. */
+function expectedDomain(metadata: JsonObject, storageClass: StorageClass, type: string): JsonObject {
+  const id = metadata['domain_id'];
+  return {
+    schema_version: 1,
+    scope: scopes.find((scope) => scope === metadata['scope']) ?? 'node',
+    domain_id: typeof id === 'string' && id !== '' ? id : 'node',
+    backend: 'local_filesystem',
+    storage_class: storageClass,
+    filesystem_type: type,
+  };
+}
+
+function requireDomainValues(metadata: JsonObject, expected: JsonObject, path: string): void {
+  for (const [key, value] of Object.entries(expected)) {
+    if (equalAsPython(metadata[key], value)) continue;
+    throw mismatch(
+      `${domainFile} of ${path} says ${key} ${printable(metadata[key])}, but ${printable(value)} is asked for or found`,
+    );
+  }
+}
+
+function requireSamePolicy(actual: JsonObject, requested: JsonObject, path: string): void {
+  const keep = `The policy of a store never changes: use the policy it has, or another folder.`;
+  if (!hasExactly(actual, Object.keys(requested))) {
+    const words = 'build_admission' in actual ? 'serialized' : 'concurrent';
+    throw mismatch(
+      `the store at ${path} admits builds another way (it is ${words}, schema ${printable(actual['schema_version'])}). ${keep}`,
+    );
+  }
+  for (const [key, value] of Object.entries(requested)) {
+    if (key === 'policy_version' || equalAsPython(actual[key], value)) continue;
+    throw mismatch(
+      `the store at ${path} has ${key} ${printable(actual[key])}, but ${printable(value)} is asked for. ${keep}`,
+    );
+  }
+}
+
+const policyKeys = [
+  'schema_version',
+  'policy_version',
+  'max_artifact_bytes',
+  'max_store_bytes',
+  'min_free_bytes',
+  'eviction',
+];
+
+function adopt(path: string, metadata: JsonObject, policy: JsonObject, trusted: boolean): Domain {
+  const serialized = hasExactly(policy, [...policyKeys, 'build_admission']);
+  if (!serialized && !hasExactly(policy, policyKeys)) {
+    throw mismatch(
+      `${policyFile} of ${path} has missing or unknown fields: a newer program may have made it`,
+    );
+  }
+  const capacity: CapacityPolicy = {
+    maxArtifactBytes: limit(policy['max_artifact_bytes'], 'max_artifact_bytes'),
+    maxStoreBytes: limit(policy['max_store_bytes'], 'max_store_bytes'),
+    minFreeBytes: whole(policy['min_free_bytes'], 'min_free_bytes', 0),
+  };
+  const known =
+    equalAsPython(policy['schema_version'], serialized ? 2 : 1) &&
+    policy['eviction'] === 'none' &&
+    (!serialized || (policy['build_admission'] === 'serialized' && capacity.maxStoreBytes !== null));
+  if (!known) throw mismatch(`${policyFile} of ${path} asks for something that this version does not know`);
+  return {
+    root: path,
+    uuid: metadata['domain_uuid'] as string,
+    scope: metadata['scope'] as StorageScope,
+    domainId: metadata['domain_id'] as string,
+    storageClass: metadata['storage_class'] as StorageClass,
+    filesystemType: metadata['filesystem_type'] as string,
+    policyVersion: whole(policy['policy_version'], 'policy_version', 1),
+    capacity,
+    admission: serialized ? 'serialized' : 'concurrent',
+    requireTrustedPermissions: trusted,
+  };
+}
+
+function limit(value: JsonValue | undefined, what: string): number | null {
+  return value === null ? null : whole(value, what, 1);
+}
+
+function whole(value: JsonValue | undefined, what: string, least: number): number {
+  if (!isInteger(value) || value < least)
+    throw mismatch(`${policyFile} has an invalid ${what}: ${printable(value)}`);
+  return Number(value);
+}
+
+function hasExactly(document: JsonObject, keys: readonly string[]): boolean {
+  return Object.keys(document).length === keys.length && keys.every((key) => Object.hasOwn(document, key));
+}
+
+function printable(value: JsonValue | undefined): string {
+  if (value === undefined) return 'nothing';
+  return canonicalBytes(value).toString('latin1');
+}

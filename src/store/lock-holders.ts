@@ -1,0 +1,207 @@
+/**
+ * Who holds which lock, read from the kernel's own table and so without disturbing anybody.
+ *
+ * `/proc/locks` names a lock by the device of its superblock and its inode. On overlay and btrfs that device
+ * is not a file's st_dev, so both are tried, the other one from mountinfo. A holder in another PID namespace
+ * has no row that we could see; only then is the lock tried for an instant.
+ *
+ * Source: host-weight store specification, section 2; proc(5).
+ */
+import { constants, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { native, isSystemError, type Stat } from '#native';
+import { mountOf, parseMounts } from './filesystem-type.ts';
+import { admissionLock, initLock, isKey } from './paths.ts';
+
+export interface LockHolder {
+  /** 0: the process is not visible from here. */
+  readonly pid: number;
+  readonly command: string;
+  readonly mode: 'shared' | 'exclusive';
+  /** Clock ticks since boot at which the process started; tells a reused pid apart. Null when unknown. */
+  readonly startTicks: string | null;
+}
+
+export type LockPurpose = 'init' | 'admission' | 'build' | 'artifact';
+
+export interface LockState {
+  /** File name below `locks/`. */
+  readonly name: string;
+  readonly purpose: LockPurpose;
+  readonly key: string | null;
+  readonly state: 'free' | 'held';
+  /** Empty while the state is `held`: held, holder not visible (another PID namespace). */
+  readonly holders: readonly LockHolder[];
+  /** Processes that wait inside flock(2); those that poll are not to be seen. */
+  readonly waiters: readonly LockHolder[];
+}
+
+interface LockRow {
+  readonly pid: number;
+  readonly mode: 'shared' | 'exclusive';
+  readonly file: string;
+  readonly waiting: boolean;
+}
+
+/** The PID namespace of the machine itself: from inside it no holder is hidden. */
+const initialPidNamespace = 'pid:[4026531836]';
+
+export class LockTable {
+  readonly #proc: string;
+  readonly #rows = new Map<string, LockRow[]>();
+  readonly #seesEveryProcess: boolean;
+
+  constructor(proc = '/proc') {
+    this.#proc = proc;
+    for (const row of parseLocks(readFileSync(join(proc, 'locks'), 'latin1'))) {
+      const rows = this.#rows.get(row.file);
+      if (rows === undefined) this.#rows.set(row.file, [row]);
+      else rows.push(row);
+    }
+    this.#seesEveryProcess = readLink(join(proc, 'self/ns/pid')) === initialPidNamespace;
+  }
+
+  /** What the kernel says of one lock file. `device` is the mount's, as mountinfo prints it. */
+  of(stat: Stat, device: string | null): { holders: LockHolder[]; waiters: LockHolder[]; certain: boolean } {
+    const rows = [...new Set([deviceOf(stat.dev), device])]
+      .filter((candidate) => candidate !== null)
+      .flatMap((candidate) => this.#rows.get(`${candidate}:${stat.ino}`) ?? []);
+    const people = (waiting: boolean): LockHolder[] =>
+      rows
+        .filter((row) => row.waiting === waiting)
+        .map((row) => ({ pid: row.pid, mode: row.mode, ...describeProcess(this.#proc, row.pid) }));
+    return {
+      holders: people(false),
+      waiters: people(true),
+      certain: rows.length > 0 || this.#seesEveryProcess,
+    };
+  }
+}
+
+/** The state of every lock file of a domain, in name order. */
+export async function lockStates(root: string, proc = '/proc'): Promise<LockState[]> {
+  const directory = native.open(
+    join(root, 'locks'),
+    constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW,
+  );
+  try {
+    const table = new LockTable(proc);
+    const device = mountDevice(join(root, 'locks'), proc);
+    const states: LockState[] = [];
+    for (const { name, stat } of await native.listTree(directory)) {
+      const meaning = meaningOf(name);
+      if (meaning === null) continue;
+      const { holders, waiters, certain } = table.of(stat, device);
+      const held = holders.length > 0 || (!certain && isHeldNow(directory, name));
+      states.push({ name, ...meaning, state: held ? 'held' : 'free', holders, waiters });
+    }
+    return states.sort((a, b) => (a.name < b.name ? -1 : 1));
+  } finally {
+    native.close(directory);
+  }
+}
+
+/** Holders of one lock file by its path; empty when nobody that can be seen holds it. */
+export function holdersOfFile(path: string, proc = '/proc'): LockHolder[] {
+  try {
+    return new LockTable(proc).of(native.lstat(path), mountDevice(path, proc)).holders;
+  } catch {
+    // Only words for a message hang on this.
+    return [];
+  }
+}
+
+function meaningOf(name: string): { purpose: LockPurpose; key: string | null } | null {
+  if (name === initLock) return { purpose: 'init', key: null };
+  if (name === admissionLock) return { purpose: 'admission', key: null };
+  const key = name.slice(0, 64);
+  if (!isKey(key)) return null;
+  const rest = name.slice(64);
+  if (rest === '.build.lock') return { purpose: 'build', key };
+  return rest === '.artifact.lock' ? { purpose: 'artifact', key } : null;
+}
+
+/** Tries the lock: this can make somebody's attempt without waiting fail, so it is the last resort. */
+function isHeldNow(directory: number, name: string): boolean {
+  let fd: number;
+  try {
+    fd = native.openat(directory, name, constants.O_RDWR);
+  } catch (error) {
+    if (isSystemError(error) && error.code === 'ENOENT') return false;
+    throw error;
+  }
+  try {
+    return !native.flockTry(fd, true);
+  } finally {
+    native.close(fd);
+  }
+}
+
+/** Rows of whole-file flock locks: `N: [->] FLOCK ADVISORY READ|WRITE pid major:minor:inode 0 EOF`. */
+export function parseLocks(text: string): LockRow[] {
+  const rows: LockRow[] = [];
+  for (const line of text.split('\n')) {
+    const fields = line.trim().split(/\s+/);
+    const waiting = fields[1] === '->';
+    const [kind, , mode, pid, file] = fields.slice(waiting ? 2 : 1);
+    if (kind !== 'FLOCK' || pid === undefined || file === undefined) continue;
+    const [major, minor, inode] = file.split(':');
+    if (major === undefined || minor === undefined || inode === undefined) continue;
+    rows.push({
+      pid: Math.max(0, Number(pid)),
+      mode: mode === 'WRITE' ? 'exclusive' : 'shared',
+      file: `${Number.parseInt(major, 16)}:${Number.parseInt(minor, 16)}:${inode}`,
+      waiting,
+    });
+  }
+  return rows;
+}
+
+/** `major:minor` of a st_dev, by the kernel's encoding. */
+function deviceOf(device: bigint): string {
+  const major = ((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n);
+  const minor = (device & 0xffn) | ((device >> 12n) & 0xffffff00n);
+  return `${major}:${minor}`;
+}
+
+function mountDevice(path: string, proc: string): string | null {
+  try {
+    return mountOf(path, parseMounts(readFileSync(join(proc, 'self/mountinfo'), 'utf8')))?.device ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function describeProcess(proc: string, pid: number): { command: string; startTicks: string | null } {
+  return { command: commandOf(proc, pid), startTicks: startOf(proc, pid) };
+}
+
+function commandOf(proc: string, pid: number): string {
+  const line = readText(join(proc, String(pid), 'cmdline'))
+    ?.replaceAll('\0', ' ')
+    .trim();
+  if (line !== undefined && line !== '') return line.slice(0, 500);
+  return readText(join(proc, String(pid), 'comm'))?.trim() ?? 'not visible';
+}
+
+function startOf(proc: string, pid: number): string | null {
+  const stat = readText(join(proc, String(pid), 'stat'));
+  // The command name in field 2 can hold blanks and parentheses; fields are counted behind its end.
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function readLink(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}

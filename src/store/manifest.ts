@@ -1,0 +1,262 @@
+/**
+ * The two documents of a published artifact: manifest.json says what is in it, READY.json, written last,
+ * that it is whole. Source: host-weight store specification, section 4.
+ */
+import { createHash } from 'node:crypto';
+import {
+  canonicalBytes,
+  canonicalJson,
+  compareCodePoints,
+  isInteger,
+  type JsonObject,
+  type JsonValue,
+} from './canonical-json.ts';
+import {
+  ArtifactIdentity,
+  DocumentError,
+  requireAtLeast,
+  requireDigest,
+  requireKeys,
+  requireText,
+} from './identity.ts';
+import { isBasename, uuidHex } from './paths.ts';
+
+export const tensorKinds = ['parameter', 'buffer'] as const;
+export type TensorKind = (typeof tensorKinds)[number];
+
+export interface TensorEntry {
+  readonly name: string;
+  readonly kind: TensorKind;
+  readonly role: string;
+  readonly file_name: string;
+  /** The tensor's key in the payload's header. */
+  readonly storage_key: string;
+  readonly shape: readonly number[];
+  /** As torch prints it, for example `torch.bfloat16`. */
+  readonly dtype: string;
+  /** In elements. */
+  readonly stride: readonly number[];
+  readonly nbytes: number;
+  readonly sha256: string;
+}
+
+export interface FileEntry {
+  readonly file_name: string;
+  readonly size: number;
+  readonly sha256: string;
+}
+
+export interface Manifest {
+  readonly schemaVersion: number | bigint;
+  readonly identity: ArtifactIdentity;
+  readonly producerSchema: string;
+  readonly restorerSchema: string;
+  /** Sorted by name. */
+  readonly tensors: readonly TensorEntry[];
+  /** Sorted by name. */
+  readonly files: readonly FileEntry[];
+  readonly contentSha256: string;
+  readonly formatMetadata: JsonValue;
+}
+
+export interface PublicationMarker {
+  readonly schemaVersion: number | bigint;
+  readonly publicationId: string;
+  readonly manifestSha256: string;
+  readonly contentSha256: string;
+  readonly integrityMode: string;
+}
+
+export function manifestBytes(manifest: Manifest): Buffer {
+  return canonicalBytes({
+    schema_version: manifest.schemaVersion,
+    artifact_key: manifest.identity.key,
+    identity: manifest.identity.document as unknown as JsonObject,
+    producer_schema: manifest.producerSchema,
+    restorer_schema: manifest.restorerSchema,
+    tensors: manifest.tensors as unknown as JsonValue[],
+    files: manifest.files as unknown as JsonValue[],
+    artifact_content_sha256: manifest.contentSha256,
+    format_metadata: manifest.formatMetadata,
+  });
+}
+
+/** Digest of what the tensors are and hold, whatever payload files they lie in. */
+export function contentDigest(tensors: readonly TensorEntry[]): string {
+  const digest = createHash('sha256');
+  for (const { file_name: _file, storage_key: _key, ...semantic } of tensors) {
+    digest.update(canonicalJson(semantic), 'latin1');
+  }
+  return digest.digest('hex');
+}
+
+const manifestKeys = [
+  'schema_version',
+  'artifact_key',
+  'identity',
+  'producer_schema',
+  'restorer_schema',
+  'tensors',
+  'files',
+  'artifact_content_sha256',
+  'format_metadata',
+] as const;
+
+/** Throws DocumentError where the document is not a manifest. */
+export function readManifest(value: JsonValue): Manifest {
+  const document = requireKeys(value, manifestKeys, 'the manifest');
+  const manifest: Manifest = {
+    schemaVersion: requireAtLeast(document['schema_version'], 1, 'manifest.schema_version'),
+    identity: ArtifactIdentity.of(document['identity'] as JsonValue),
+    producerSchema: requireText(document['producer_schema'], 'manifest.producer_schema'),
+    restorerSchema: requireText(document['restorer_schema'], 'manifest.restorer_schema'),
+    tensors: requireList(document['tensors'], 'manifest.tensors').map(readTensor),
+    files: requireList(document['files'], 'manifest.files').map(readFile),
+    contentSha256: requireDigest(document['artifact_content_sha256'], 'manifest.artifact_content_sha256'),
+    formatMetadata: document['format_metadata'] as JsonValue,
+  };
+  if (requireDigest(document['artifact_key'], 'manifest.artifact_key') !== manifest.identity.key) {
+    throw new DocumentError('manifest.artifact_key is not the digest of its identity');
+  }
+  checkOrder(manifest);
+  // The value must have a canonical form; anything else would make the digest fail later and less clearly.
+  canonicalJson(manifest.formatMetadata);
+  return manifest;
+}
+
+function checkOrder({ tensors, files }: Manifest): void {
+  requireAscending(
+    tensors.map((tensor) => tensor.name),
+    'manifest.tensors',
+  );
+  requireAscending(
+    files.map((file) => file.file_name),
+    'manifest.files',
+  );
+  const fileNames = new Set(files.map((file) => file.file_name));
+  const bindings = new Set<string>();
+  for (const tensor of tensors) {
+    if (!fileNames.has(tensor.file_name)) {
+      throw new DocumentError(
+        `tensor ${JSON.stringify(tensor.name)} lies in a file that the manifest does not list`,
+      );
+    }
+    bindings.add(`${tensor.file_name}/${tensor.storage_key}`);
+  }
+  if (bindings.size !== tensors.length) {
+    throw new DocumentError('two tensors of the manifest share one storage key in one file');
+  }
+}
+
+function requireAscending(names: readonly string[], what: string): void {
+  for (let index = 1; index < names.length; index += 1) {
+    if (compareCodePoints(names[index - 1] as string, names[index] as string) >= 0) {
+      throw new DocumentError(`${what} must be sorted by name, each name once`);
+    }
+  }
+}
+
+function requireList(value: JsonValue | undefined, what: string): readonly JsonValue[] {
+  if (!Array.isArray(value) || value.length === 0)
+    throw new DocumentError(`${what} must be a list with entries`);
+  return value as readonly JsonValue[];
+}
+
+const tensorKeys = [
+  'name',
+  'kind',
+  'role',
+  'file_name',
+  'storage_key',
+  'shape',
+  'dtype',
+  'stride',
+  'nbytes',
+  'sha256',
+] as const;
+
+function readTensor(value: JsonValue): TensorEntry {
+  const entry = requireKeys(value, tensorKeys, 'a tensor of the manifest');
+  const name = requireText(entry['name'], 'tensor.name');
+  const what = `tensor ${JSON.stringify(name)}`;
+  const kind = entry['kind'];
+  if (kind !== 'parameter' && kind !== 'buffer') {
+    throw new DocumentError(`${what}: kind must be "parameter" or "buffer"`);
+  }
+  requireText(entry['role'], `${what}: role`);
+  requireText(entry['storage_key'], `${what}: storage_key`);
+  requireText(entry['dtype'], `${what}: dtype`);
+  requireFileName(entry['file_name']);
+  const shape = requireSizes(entry['shape'], `${what}: shape`);
+  const stride = requireSizes(entry['stride'], `${what}: stride`);
+  if (stride.length !== shape.length)
+    throw new DocumentError(`${what}: stride must have as many entries as shape`);
+  requireSize(entry['nbytes'], `${what}: nbytes`);
+  requireDigest(entry['sha256'], `${what}: sha256`);
+  return entry as unknown as TensorEntry;
+}
+
+function readFile(value: JsonValue): FileEntry {
+  const entry = requireKeys(value, ['file_name', 'size', 'sha256'], 'a file of the manifest');
+  const name = requireFileName(entry['file_name']);
+  requireSize(entry['size'], `file ${JSON.stringify(name)}: size`);
+  requireDigest(entry['sha256'], `file ${JSON.stringify(name)}: sha256`);
+  return entry as unknown as FileEntry;
+}
+
+function requireFileName(value: JsonValue | undefined): string {
+  if (typeof value !== 'string' || !isBasename(value)) {
+    throw new DocumentError(`file_name must be one safe basename, not ${JSON.stringify(value ?? null)}`);
+  }
+  return value;
+}
+
+function requireSizes(value: JsonValue | undefined, what: string): readonly number[] {
+  if (!Array.isArray(value)) throw new DocumentError(`${what} must be a list`);
+  return value.map((item) => requireSize(item as JsonValue, what));
+}
+
+/** Sizes past the safe integers cannot belong to a file that exists, so they are refused here already. */
+function requireSize(value: JsonValue | undefined, what: string): number {
+  if (!isInteger(value) || value < 0)
+    throw new DocumentError(`${what} must be an integer that is not negative`);
+  if (typeof value === 'bigint') throw new DocumentError(`${what} is larger than any file`);
+  return value;
+}
+
+const markerKeys = [
+  'schema_version',
+  'publication_id',
+  'manifest_sha256',
+  'artifact_content_sha256',
+  'integrity_mode',
+] as const;
+
+/** Throws DocumentError where the document is not a publication marker. */
+export function readMarker(value: JsonValue): PublicationMarker {
+  const document = requireKeys(value, markerKeys, 'the publication marker');
+  const publicationId = requireText(document['publication_id'], 'publication.publication_id');
+  if (!isAscii(publicationId)) throw new DocumentError('publication.publication_id must be ASCII text');
+  return {
+    schemaVersion: requireAtLeast(document['schema_version'], 1, 'publication.schema_version'),
+    publicationId,
+    manifestSha256: requireDigest(document['manifest_sha256'], 'publication.manifest_sha256'),
+    contentSha256: requireDigest(document['artifact_content_sha256'], 'publication.artifact_content_sha256'),
+    integrityMode: requireText(document['integrity_mode'], 'publication.integrity_mode'),
+  };
+}
+
+export function isAscii(text: string): boolean {
+  // eslint-disable-next-line no-control-regex -- every unit below 0x80 counts
+  return /^[\x00-\x7f]*$/.test(text);
+}
+
+export function markerBytes(manifestSha256: string, contentSha256: string): Buffer {
+  return canonicalBytes({
+    schema_version: 1,
+    publication_id: uuidHex(),
+    manifest_sha256: manifestSha256,
+    artifact_content_sha256: contentSha256,
+    integrity_mode: 'full_checksum',
+  });
+}
