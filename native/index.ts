@@ -6,12 +6,15 @@
  * rejects with) a SystemError. Names given to the `*at` calls are one path component each and are never
  * followed when they are links. Names that are not UTF-8 travel as Python's surrogateescape does it.
  *
- * The C++ checks every argument again: this face is for reading and for types.
+ * The C++ checks every argument again: this face is for reading and for types. A wrong argument throws a
+ * TypeError or RangeError at once, also where the call returns a promise. Until such a promise settles, its
+ * descriptors must stay open and its buffers must be neither changed nor transferred.
  */
 import { loadAddon } from './load.ts';
 
 /** What a failed system call throws: Node's own shape, so that `code` reads the same everywhere. */
 export interface SystemError extends Error {
+  /** As in Node's fs, but for errno 95, which is EOPNOTSUPP here. */
   readonly code: string;
   /** The positive errno. */
   readonly errno: number;
@@ -80,7 +83,8 @@ export function newProgress(): Progress {
 /**
  * Fills one payload file in order, digesting on the way: each byte is read, cast, written and hashed once.
  * Reading and casting, the file digest and the tensor digests run on threads of their own, so that a file
- * costs about as much as its slowest lane.
+ * costs about as much as its slowest lane. Calls run one after another in the order in which they were made,
+ * awaited or not. After a failure, ECANCELED included, every further call rejects with that same failure.
  */
 export interface PayloadWriter {
   /** Append target bytes. Rejects with EFBIG past the declared end. */
@@ -92,9 +96,9 @@ export interface PayloadWriter {
 }
 
 export interface Addon {
-  /** open(2) with O_CLOEXEC added. */
+  /** open(2) with O_CLOEXEC added. A missing mode is 0o666, less the umask. */
   open(path: string, flags: number, mode?: number): number;
-  /** openat(2) with O_CLOEXEC | O_NOFOLLOW added. */
+  /** openat(2) with O_CLOEXEC | O_NOFOLLOW added; mode as for open. */
   openat(directory: number, name: string, flags: number, mode?: number): number;
   close(fd: number): void;
   fstat(fd: number): Stat;
@@ -107,7 +111,7 @@ export interface Addon {
   unlinkat(directory: number, name: string): void;
   fchmod(fd: number, mode: number): void;
   ftruncate(fd: number, sizeBytes: number): void;
-  /** Names in a directory, in no order, without `.` and `..`. */
+  /** Names in a directory, in no order, without `.` and `..`. Moves the descriptor's position. */
   readdir(fd: number): string[];
   /** fsync(2), off the main thread. */
   fsync(fd: number): Promise<void>;
@@ -129,6 +133,8 @@ export interface Addon {
 
   /** SHA-256 of bytes in memory, lower-case hex. */
   sha256(bytes: Uint8Array): string;
+  /** The same by the code for processors without SHA instructions; exposed for tests. */
+  sha256Portable(bytes: Uint8Array): string;
   /** SHA-256 of `length` bytes of a file from `offset`, off the main thread. A file that ends early rejects with EIO. */
   sha256Range(fd: number, offset: number, length: number, progress?: Progress): Promise<string>;
   /** What computes digests on this processor: `sha-ni` or `portable`. */
@@ -136,7 +142,8 @@ export interface Addon {
 
   /**
    * A writer for a payload of which `prefix` (length field and header) is written at once and then
-   * `tensorLengths` bytes each follow without gaps. The descriptor stays the caller's.
+   * `tensorLengths` bytes each follow without gaps, from offset 0. The descriptor stays the caller's. Throws,
+   * instead of rejecting later, when the prefix can't be written.
    */
   payloadWriter(fd: number, prefix: Uint8Array, tensorLengths: readonly number[]): PayloadWriter;
   /** Casts in memory; exposed for tests. Little-endian source elements, two target bytes each. */
@@ -151,7 +158,8 @@ export interface Addon {
   treeBytes(directory: number): Promise<number>;
   /**
    * Removes one entry and all below it, off the main thread, making directories 0700 on the way and never
-   * following or crossing a link. Nothing there is success.
+   * following or crossing a link. Nothing there is success. Stops at the first entry that can't be removed;
+   * the mount point of another file system is one (EXDEV).
    */
   removeTree(directory: number, name: string): Promise<void>;
 

@@ -1,0 +1,44 @@
+// SHA-256 (FIPS 180-4), fed in pieces of any length. The block function is chosen once per process by what
+// the processor can do; both give the same digests.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace weightroom {
+
+constexpr size_t kSha256Block = 64;
+
+// Folds `count` whole blocks into the state.
+using Sha256Compress = void (*)(uint32_t state[8], const uint8_t* blocks, size_t count);
+
+void Sha256CompressPortable(uint32_t state[8], const uint8_t* blocks, size_t count);
+
+// In sha256-ni.cc. Call only where Sha256NiUsable says so.
+bool Sha256NiUsable();
+void Sha256CompressNi(uint32_t state[8], const uint8_t* blocks, size_t count);
+
+extern const uint32_t kSha256Constants[64];
+
+class Sha256 {
+ public:
+  Sha256();
+  explicit Sha256(Sha256Compress compress) : compress_(compress) {}
+
+  void Update(const uint8_t* bytes, size_t size);
+  // Lower-case hex. The object is spent afterwards.
+  std::string FinishHex();
+
+  static const char* Implementation();
+
+ private:
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint8_t, kSha256Block> partial_ = {};
+  uint64_t length_ = 0;
+  Sha256Compress compress_;
+};
+
+}  // namespace weightroom

@@ -1,0 +1,125 @@
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+
+import { native, newProgress } from '../../../native/index.ts';
+import { expectCode, opened, seededRandom, temporaryFolder } from './support.ts';
+
+const reference = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+const text = (value: string) => new TextEncoder().encode(value);
+
+const implementations = {
+  sha256: (bytes: Uint8Array) => native.sha256(bytes),
+  sha256Portable: (bytes: Uint8Array) => native.sha256Portable(bytes),
+};
+
+// FIPS 180-4 examples as NIST publishes them.
+const vectors: [string, Uint8Array, string][] = [
+  ['nothing', text(''), 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
+  ['abc', text('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'],
+  [
+    '448 bits',
+    text('abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq'),
+    '248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1',
+  ],
+  [
+    '896 bits',
+    text(
+      'abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn' +
+        'hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu',
+    ),
+    'cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1',
+  ],
+  [
+    'a million times a',
+    new Uint8Array(1_000_000).fill(0x61),
+    'cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0',
+  ],
+];
+
+describe.each(Object.entries(implementations))('%s', (name, digest) => {
+  test.each(vectors)('published vector: %s', (_, bytes, expected) => {
+    expect(digest(bytes)).toBe(expected);
+  });
+
+  test('every length around the block and padding boundaries', () => {
+    const bytes = new Uint8Array(300).map((_, i) => i);
+    for (let length = 0; length <= bytes.length; length++) {
+      const part = bytes.subarray(0, length);
+      expect(digest(part)).toBe(reference(part));
+    }
+  });
+
+  test('random lengths at random alignments', () => {
+    const random = seededRandom(name);
+    const bytes = random.bytes(100_000);
+    for (let i = 0; i < 300; i++) {
+      const from = random.below(64);
+      const part = bytes.subarray(from, from + random.below(i % 10 === 0 ? 99_000 : 1000));
+      expect(digest(part)).toBe(reference(part));
+    }
+  });
+});
+
+test('the implementation has one of two names', () => {
+  expect(['sha-ni', 'portable']).toContain(native.sha256Implementation());
+});
+
+describe('a range of a file', () => {
+  const MIB = 1 << 20;
+
+  test('ranges on both sides of the size from which a second thread reads ahead', async () => {
+    const random = seededRandom('sha256Range');
+    const folder = temporaryFolder();
+    const bytes = random.bytes(12 * MIB + 321);
+    writeFileSync(folder.at('file'), bytes);
+    const fd = opened(folder.at('file'));
+    const lengths = [0, 1, 63, MIB - 1, MIB, MIB + 1, 9 * MIB, 11 * MIB + 17];
+    for (const length of [...lengths, ...lengths.map(() => random.below(11 * MIB))]) {
+      const offset = random.below(MIB);
+      const progress = newProgress();
+      const digest = await native.sha256Range(fd, offset, length, progress);
+      expect(digest).toBe(reference(bytes.subarray(offset, offset + length)));
+      expect(progress[0]).toBe(BigInt(length));
+    }
+    expect(await native.sha256Range(fd, bytes.length, 0)).toBe(reference(new Uint8Array()));
+  });
+
+  test('many at once', async () => {
+    const folder = temporaryFolder();
+    const bytes = seededRandom('sha256Range at once').bytes(3 * MIB);
+    writeFileSync(folder.at('file'), bytes);
+    const fd = opened(folder.at('file'));
+    const digests = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => native.sha256Range(fd, i, 2 * MIB + i)),
+    );
+    expect(digests).toEqual(digests.map((_, i) => reference(bytes.subarray(i, 2 * MIB + 2 * i))));
+  });
+
+  test('a file that ends early', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(folder.at('file'), new Uint8Array(2 * MIB));
+    const fd = opened(folder.at('file'));
+    await expectCode(() => native.sha256Range(fd, 0, 2 * MIB + 1), 'EIO');
+    await expectCode(() => native.sha256Range(fd, 2 * MIB, 1), 'EIO');
+    await expectCode(() => native.sha256Range(fd, 5 * MIB, 9 * MIB), 'EIO');
+  });
+
+  test('canceled before and while it runs', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(folder.at('file'), new Uint8Array(0));
+    const fd = opened(folder.at('file'), 2);
+    native.ftruncate(fd, 2 ** 40);
+    const before = newProgress();
+    Atomics.store(before, 1, 1n);
+    await expectCode(() => native.sha256Range(fd, 0, 2 ** 40, before), 'ECANCELED');
+    expect(before[0]).toBe(0n);
+
+    const during = newProgress();
+    const digest = native.sha256Range(fd, 0, 2 ** 40, during);
+    const canceled = expectCode(() => digest, 'ECANCELED');
+    while (Atomics.load(during, 0) === 0n) await new Promise((resolve) => setImmediate(resolve));
+    Atomics.store(during, 1, 1n);
+    await canceled;
+  });
+});
