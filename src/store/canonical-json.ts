@@ -7,7 +7,7 @@
  *   - number for an integer that is safe, or for a float that is not integral,
  *   - bigint for any other integer,
  *   - JsonFloat for a float whose value is integral (1.0, -0.0, 1e22),
- *   - objects without a prototype, so that `__proto__` is a key like any other.
+ *   - plain objects, on which `__proto__` is an own key like any other.
  *
  * Source: host-weight store specification, section 3; CPython's json and float repr.
  */
@@ -99,7 +99,8 @@ export function equalAsPython(a: JsonValue | undefined, b: JsonValue | undefined
   if (isJsonObject(a) && isJsonObject(b)) {
     const keys = Object.keys(a);
     return (
-      keys.length === Object.keys(b).length && keys.every((key) => key in b && equalAsPython(a[key], b[key]))
+      keys.length === Object.keys(b).length &&
+      keys.every((key) => Object.hasOwn(b, key) && equalAsPython(a[key], b[key]))
     );
   }
   return a === b;
@@ -135,7 +136,7 @@ function writeNested(value: Exclude<JsonValue, string | boolean | bigint | numbe
   if (value instanceof JsonFloat) return floatText(value.value);
   if (isJsonList(value)) return `[${value.map((item) => write(item, depth + 1)).join(',')}]`;
   let text = '{';
-  for (const key of Object.keys(value).sort(compareCodePoints)) {
+  for (const key of sortedKeys(value)) {
     text += `${text.length === 1 ? '' : ','}${quoted(key)}:${write(value[key] as JsonValue, depth + 1)}`;
   }
   return `${text}}`;
@@ -147,6 +148,16 @@ function integerText(value: bigint): string {
     throw new JsonError(`an integer has more than ${maxIntegerDigits} digits`);
   }
   return text;
+}
+
+/** Documents that were read are mostly sorted already, and finding that out is cheaper than sorting. */
+function sortedKeys(object: JsonObject): string[] {
+  const keys = Object.keys(object);
+  for (let index = 1; index < keys.length; index += 1) {
+    if (compareCodePoints(keys[index - 1] as string, keys[index] as string) > 0)
+      return keys.sort(compareCodePoints);
+  }
+  return keys;
 }
 
 /** Python's repr of a float: the shortest digits that read back, exponent form below 1e-4 and from 1e16 on. */

@@ -10,13 +10,7 @@ import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { native, isSystemError, type SystemError } from '#native';
 import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
-import {
-  canonicalBytes,
-  equalAsPython,
-  isInteger,
-  type JsonObject,
-  type JsonValue,
-} from './canonical-json.ts';
+import { canonicalBytes, equalAsPython, type JsonObject } from './canonical-json.ts';
 import { deadlineIn } from './clock.ts';
 import { statChild, withDirectories } from './directories.ts';
 import { isOutOfSpace, reasonOf, storageFailure } from './faults.ts';
@@ -27,19 +21,20 @@ import { holdersOfFile } from './lock-holders.ts';
 import { isAscii } from './manifest.ts';
 import { isDirectory, readDocument, replaceDocument } from './metadata-file.ts';
 import { directoryNames, domainFile, initLock, modes, policyFile, uuidHex } from './paths.ts';
+import {
+  hasExactly,
+  invalid,
+  mismatch,
+  policyDocument,
+  printable,
+  readPolicy,
+  requireSamePolicy,
+  type BuildAdmission,
+  type CapacityPolicy,
+} from './policy.ts';
 
 export const scopes = ['node', 'numa'] as const;
 export type StorageScope = (typeof scopes)[number];
-
-export const admissions = ['concurrent', 'serialized'] as const;
-export type BuildAdmission = (typeof admissions)[number];
-
-/** Bytes. Null: no limit. */
-export interface CapacityPolicy {
-  readonly maxArtifactBytes: number | null;
-  readonly maxStoreBytes: number | null;
-  readonly minFreeBytes: number;
-}
 
 export interface Domain {
   /** Absolute, without links. */
@@ -101,7 +96,8 @@ export function openDomain(root: string, options: OpenOptions = {}): Promise<Out
 /** Opens a domain with exactly this policy, making it first where it is not there: what a worker's start does. */
 export function createDomain(request: DomainRequest): Promise<Outcome<CreatedDomain>> {
   return outcomeOf(async () => {
-    const policy = policyDocument(request);
+    checkNames(request);
+    const policy = policyDocument(request.admission, request.capacity);
     const path = resolveRoot(request.root);
     const { type, storageClass } = detectFilesystem(path);
     requireStorageClass(request.storageClass ?? storageClass, storageClass);
@@ -127,46 +123,11 @@ export function createDomain(request: DomainRequest): Promise<Outcome<CreatedDom
   });
 }
 
-/** The policy document that a request would write, or throws FailureError for a policy that can't be. */
-export function policyDocument({
-  admission = 'concurrent',
-  capacity = {},
-  scope,
-  domainId,
-}: DomainRequest): JsonObject {
-  const { maxArtifactBytes = null, maxStoreBytes = null, minFreeBytes = 0 } = capacity;
-  if (!(admissions as readonly string[]).includes(admission)) {
-    throw invalid(`"${admission}" is not a way of admitting builds: use ${admissions.join(' or ')}`);
-  }
+function checkNames({ scope, domainId }: DomainRequest): void {
   if (scope !== undefined && !scopes.includes(scope)) {
     throw invalid(`"${scope}" is not a scope: use ${scopes.join(' or ')}`);
   }
-  if (domainId !== undefined && domainId === '') throw invalid('the domain id must not be empty');
-  for (const [what, value] of [
-    ['largest artifact', maxArtifactBytes],
-    ['store limit', maxStoreBytes],
-  ] as const) {
-    if (value !== null && !(Number.isSafeInteger(value) && value > 0)) {
-      throw invalid(`the ${what} must be a whole number of bytes above 0, not ${value}`);
-    }
-  }
-  if (!Number.isSafeInteger(minFreeBytes) || minFreeBytes < 0) {
-    throw invalid(`the space to keep free must be a whole number of bytes, 0 or more, not ${minFreeBytes}`);
-  }
-  if (admission === 'serialized' && maxStoreBytes === null) {
-    throw invalid(
-      'serialized admission needs a store limit: without one there is nothing that builds could overfill. Give the most bytes that the store may hold.',
-    );
-  }
-  return {
-    schema_version: admission === 'serialized' ? 2 : 1,
-    policy_version: 1,
-    max_artifact_bytes: maxArtifactBytes,
-    max_store_bytes: maxStoreBytes,
-    min_free_bytes: minFreeBytes,
-    eviction: 'none',
-    ...(admission === 'serialized' ? { build_admission: 'serialized' } : {}),
-  };
+  if (domainId === '') throw invalid('the domain id must not be empty');
 }
 
 /** `~` expanded, made absolute, links resolved as far as the path exists. */
@@ -190,14 +151,6 @@ export function resolveRoot(root: string): string {
 
 function isNodeError(error: unknown, code: string): boolean {
   return isSystemError(error) && error.code === code;
-}
-
-function invalid(message: string): FailureError {
-  return new FailureError(failure('configuration', 'invalid_config', message));
-}
-
-function mismatch(message: string): FailureError {
-  return new FailureError(failure('configuration', 'domain_policy_mismatch', message));
 }
 
 export interface DetectedFilesystem {
@@ -399,48 +352,7 @@ function requireDomainValues(metadata: JsonObject, expected: JsonObject, path: s
   }
 }
 
-function requireSamePolicy(actual: JsonObject, requested: JsonObject, path: string): void {
-  const keep = `The policy of a store never changes: use the policy it has, or another folder.`;
-  if (!hasExactly(actual, Object.keys(requested))) {
-    const words = 'build_admission' in actual ? 'serialized' : 'concurrent';
-    throw mismatch(
-      `the store at ${path} admits builds another way (it is ${words}, schema ${printable(actual['schema_version'])}). ${keep}`,
-    );
-  }
-  for (const [key, value] of Object.entries(requested)) {
-    if (key === 'policy_version' || equalAsPython(actual[key], value)) continue;
-    throw mismatch(
-      `the store at ${path} has ${key} ${printable(actual[key])}, but ${printable(value)} is asked for. ${keep}`,
-    );
-  }
-}
-
-const policyKeys = [
-  'schema_version',
-  'policy_version',
-  'max_artifact_bytes',
-  'max_store_bytes',
-  'min_free_bytes',
-  'eviction',
-];
-
 function adopt(path: string, metadata: JsonObject, policy: JsonObject, trusted: boolean): Domain {
-  const serialized = hasExactly(policy, [...policyKeys, 'build_admission']);
-  if (!serialized && !hasExactly(policy, policyKeys)) {
-    throw mismatch(
-      `${policyFile} of ${path} has missing or unknown fields: a newer program may have made it`,
-    );
-  }
-  const capacity: CapacityPolicy = {
-    maxArtifactBytes: limit(policy['max_artifact_bytes'], 'max_artifact_bytes'),
-    maxStoreBytes: limit(policy['max_store_bytes'], 'max_store_bytes'),
-    minFreeBytes: whole(policy['min_free_bytes'], 'min_free_bytes', 0),
-  };
-  const known =
-    equalAsPython(policy['schema_version'], serialized ? 2 : 1) &&
-    policy['eviction'] === 'none' &&
-    (!serialized || (policy['build_admission'] === 'serialized' && capacity.maxStoreBytes !== null));
-  if (!known) throw mismatch(`${policyFile} of ${path} asks for something that this version does not know`);
   return {
     root: path,
     uuid: metadata['domain_uuid'] as string,
@@ -448,28 +360,7 @@ function adopt(path: string, metadata: JsonObject, policy: JsonObject, trusted: 
     domainId: metadata['domain_id'] as string,
     storageClass: metadata['storage_class'] as StorageClass,
     filesystemType: metadata['filesystem_type'] as string,
-    policyVersion: whole(policy['policy_version'], 'policy_version', 1),
-    capacity,
-    admission: serialized ? 'serialized' : 'concurrent',
     requireTrustedPermissions: trusted,
+    ...readPolicy(policy, path),
   };
-}
-
-function limit(value: JsonValue | undefined, what: string): number | null {
-  return value === null ? null : whole(value, what, 1);
-}
-
-function whole(value: JsonValue | undefined, what: string, least: number): number {
-  if (!isInteger(value) || value < least)
-    throw mismatch(`${policyFile} has an invalid ${what}: ${printable(value)}`);
-  return Number(value);
-}
-
-function hasExactly(document: JsonObject, keys: readonly string[]): boolean {
-  return Object.keys(document).length === keys.length && keys.every((key) => Object.hasOwn(document, key));
-}
-
-function printable(value: JsonValue | undefined): string {
-  if (value === undefined) return 'nothing';
-  return canonicalBytes(value).toString('latin1');
 }

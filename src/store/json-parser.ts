@@ -2,6 +2,7 @@
  * Reads JSON as the Python workers do, into the values of canonical-json.ts: whole numbers exactly, whatever
  * their size, and floats kept apart from them. Of two equal keys the last one wins.
  */
+import { isAscii } from 'node:buffer';
 import {
   JsonError,
   JsonFloat,
@@ -59,11 +60,6 @@ function decodeUtf8(buffer: Buffer): string {
   }
 }
 
-function isAscii(buffer: Buffer): boolean {
-  for (let index = 0; index < buffer.length; index += 1) if ((buffer[index] as number) >= 0x80) return false;
-  return true;
-}
-
 /** Python's `surrogatepass`: three-byte sequences that encode a surrogate are let through, all else is strict. */
 function decodeUtf8WithSurrogates(buffer: Buffer): string {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -111,6 +107,7 @@ function decodeUtf32(buffer: Buffer, encoding: Encoding): string {
 }
 
 const numberPattern = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?/y;
+const ownField = { writable: true, enumerable: true, configurable: true };
 const quoteUnit = 0x22;
 const backslashUnit = 0x5c;
 
@@ -169,7 +166,8 @@ class Parser {
   }
 
   #object(depth: number): JsonObject {
-    const object = Object.create(null) as Record<string, JsonValue>;
+    // A plain object, which the engine keeps fast; `__proto__` is the one key that it would not store.
+    const object: Record<string, JsonValue> = {};
     this.#at += 1;
     this.#blank();
     if (this.#text[this.#at] === '}') {
@@ -184,7 +182,9 @@ class Parser {
       this.#at += 1;
       this.#blank();
       // A key that is there already loses its value: the last one wins.
-      object[key] = this.#value(depth + 1);
+      const value = this.#value(depth + 1);
+      if (key === '__proto__') Object.defineProperty(object, key, { ...ownField, value });
+      else object[key] = value;
       this.#blank();
       const next = this.#text[this.#at];
       if (next !== ',' && next !== '}') throw this.#error('expected a comma or a closing brace');
@@ -269,6 +269,26 @@ class Parser {
   }
 
   #number(): JsonValue {
+    return this.#shortInteger() ?? this.#anyNumber();
+  }
+
+  /** The common case without a pattern: a few digits that neither a point nor an exponent follows. */
+  #shortInteger(): number | null {
+    let value = 0;
+    let at = this.#at;
+    for (; at - this.#at < 15; at += 1) {
+      const digit = this.#text.charCodeAt(at) - 0x30;
+      if (!(digit >= 0 && digit <= 9)) break;
+      value = value * 10 + digit;
+    }
+    const digits = at - this.#at;
+    const leadingZero = digits > 1 && this.#text.charCodeAt(this.#at) === 0x30;
+    if (digits === 0 || leadingZero || /[\d.eE]/.test(this.#text.charAt(at))) return null;
+    this.#at = at;
+    return value;
+  }
+
+  #anyNumber(): JsonValue {
     numberPattern.lastIndex = this.#at;
     const match = numberPattern.exec(this.#text);
     if (match === null) throw this.#error('expected a value');
