@@ -166,6 +166,7 @@ export interface DomainInspection {
   readonly maxArtifactBytes: number | null;
   readonly maxStoreBytes: number | null;
   readonly minFreeBytes: number;
+  readonly elapsedSeconds: number;
   readonly inventory: readonly {
     readonly artifactKey: string;
     readonly state: 'denied' | 'quarantined' | 'ready' | 'temporary';

@@ -470,7 +470,10 @@ class Driver:
 
     def do_inspect_domain(self, request: Json) -> Json:
         store: FilesystemHostWeightStore = self._stores.get(request["store"]).store
-        inspection = dataclasses.asdict(store.inspect_domain())
+        started = time.perf_counter()
+        found = store.inspect_domain()
+        elapsed = time.perf_counter() - started
+        inspection = dataclasses.asdict(found) | {"elapsed_seconds": elapsed}
         for entry in inspection["inventory"]:
             entry["state"] = entry["state"].value
         return inspection

@@ -1,0 +1,62 @@
+/**
+ * `npm run bench [name...]`: every figure is a ratio against a named peer, measured in the same run. It
+ * reports and never fails for a slow machine; `--keep` also adds the table to RESULTS.md.
+ */
+import { appendFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { mountOf, readMounts } from '../../src/store/filesystem-type.ts';
+import { build } from './build.ts';
+import { inventory } from './inventory.ts';
+import { lookup } from './lookup.ts';
+import { machine, type Ratio } from './measure.ts';
+import { removeStores } from './stores.ts';
+import { verification } from './verification.ts';
+
+const benches: Readonly<Record<string, (folder: string) => Promise<Ratio[]>>> = {
+  verification,
+  build,
+  inventory,
+  lookup,
+};
+
+const asked = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
+const unknown = asked.filter((name) => !Object.hasOwn(benches, name));
+if (unknown.length > 0) {
+  console.error(`no bench is called ${unknown.join(', ')}: there are ${Object.keys(benches).join(', ')}`);
+  process.exit(2);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'weightroom-bench-'));
+const ratios: Ratio[] = [];
+try {
+  for (const name of asked.length > 0 ? asked : Object.keys(benches)) {
+    console.error(`running ${name} ...`);
+    ratios.push(...((await benches[name]?.(folder)) ?? []));
+  }
+} finally {
+  removeStores(folder);
+  rmSync(folder, { recursive: true, force: true });
+}
+
+const filesystem = mountOf(tmpdir(), readMounts())?.type ?? 'unknown';
+const heading = `${new Date().toISOString().slice(0, 10)}, ${machine()}, ${filesystem}`;
+const rows = ratios.map(
+  (row) =>
+    `| ${row.name} | ${row.ratio.toFixed(2)} | ${row.meaning}, ${row.bound} | ${row.kept ? 'yes' : 'NO'} | ${row.oursMs.toFixed(1)} ms | ${row.theirsMs.toFixed(1)} ms | ${row.runs} |`,
+);
+const table = [
+  `## ${heading}`,
+  '',
+  '| comparison | ratio | meaning | kept | ours (median) | theirs (median) | runs |',
+  '| --- | ---: | --- | --- | ---: | ---: | ---: |',
+  ...rows,
+  '',
+].join('\n');
+console.log(table);
+if (process.argv.includes('--keep')) {
+  const results = join(import.meta.dirname, 'RESULTS.md');
+  if (!existsSync(results))
+    appendFileSync(results, '# Measured ratios\n\nMade by `npm run bench -- --keep`.\n\n');
+  appendFileSync(results, `${table}\n`);
+}
