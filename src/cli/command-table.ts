@@ -1,0 +1,69 @@
+/**
+ * The commands there are. Each is loaded when it is used, so that `--version` and a mistyped word don't wait
+ * for the store engine.
+ */
+import type { Command } from './command.ts';
+
+export interface CommandEntry {
+  /** One word, or a group and a word in it. */
+  readonly name: string;
+  readonly summary: string;
+  readonly load: () => Promise<{ readonly command: Command }>;
+}
+
+export const commandTable: readonly CommandEntry[] = [
+  { name: 'start', summary: 'start Weightroom', load: () => import('./commands/start.ts') },
+  {
+    name: 'sample',
+    summary: 'make a small checkpoint and a store, build one from the other, show the result',
+    load: () => import('./commands/sample.ts'),
+  },
+  {
+    name: 'domain create',
+    summary: 'make a store (a storage domain)',
+    load: () => import('./commands/domain-create.ts'),
+  },
+  {
+    name: 'domain show',
+    summary: 'show what a store is, its policy and how full it is',
+    load: () => import('./commands/domain-show.ts'),
+  },
+  {
+    name: 'build',
+    summary: 'build an artifact from a checkpoint, or find that it is there already',
+    load: () => import('./commands/build.ts'),
+  },
+  { name: 'ls', summary: 'list everything in a store', load: () => import('./commands/ls.ts') },
+  { name: 'show', summary: 'show one artifact', load: () => import('./commands/show.ts') },
+  {
+    name: 'resolve',
+    summary: 'show what a loader that asks for an identity would do',
+    load: () => import('./commands/resolve.ts'),
+  },
+  { name: 'verify', summary: 'check artifacts', load: () => import('./commands/verify.ts') },
+  {
+    name: 'locks',
+    summary: 'show who holds which lock of a store',
+    load: () => import('./commands/locks.ts'),
+  },
+  {
+    name: 'remove',
+    summary: 'remove an artifact that nobody uses',
+    load: () => import('./commands/remove.ts'),
+  },
+  {
+    name: 'quarantine ls',
+    summary: 'list what was taken out of service',
+    load: () => import('./commands/quarantine-ls.ts'),
+  },
+  {
+    name: 'quarantine rm',
+    summary: 'remove entries that were taken out of service',
+    load: () => import('./commands/quarantine-rm.ts'),
+  },
+];
+
+/** First words that take a second one. */
+export const commandGroups: readonly string[] = [
+  ...new Set(commandTable.flatMap(({ name }) => (name.includes(' ') ? [name.split(' ')[0] as string] : []))),
+];

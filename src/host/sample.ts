@@ -1,0 +1,75 @@
+/**
+ * The main job with nothing to prepare: a small checkpoint, a store in the default place, one built from the
+ * other. Run again it finds all three.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { succeeded, type Outcome } from '../contract/failure.ts';
+import type { BuildResult } from '../production/build-protocol.ts';
+import { freeBytes } from '../store/capacity.ts';
+import type { CreatedDomain, Domain } from '../store/domain.ts';
+import { domainFile } from '../store/paths.ts';
+import { buildArtifact, type BuildWatch } from './building.ts';
+import { defaultPaths, type Environment } from './default-paths.ts';
+import { makeSampleCheckpoint, type SampleCheckpoint } from './sample-checkpoint.ts';
+import { createStore, openStore, storeOutcome } from './stores.ts';
+
+export interface Sample {
+  readonly checkpoint: SampleCheckpoint;
+  readonly store: CreatedDomain;
+  readonly build: BuildResult;
+  readonly leftBehind: readonly string[];
+}
+
+export const defaultSampleBytes = 64 * 1024 ** 2;
+
+/** The checkpoint's own names: its identity is the same wherever it lies. */
+const sampleModel = { modelId: 'weightroom/sample', revision: '1', representation: 'bf16' } as const;
+
+/** Throws the signal's reason when it fires before the build starts; from then on the result says so. */
+export async function runSample(
+  env: Environment,
+  sizeBytes: number,
+  watch: BuildWatch,
+): Promise<Outcome<Sample>> {
+  const { store: root, samples } = defaultPaths(env);
+  const store = await sampleStore(root, env);
+  if (!store.ok) return store;
+  const making = await storeOutcome('the sample checkpoint cannot be written', async () => {
+    watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
+    return await makeSampleCheckpoint(samples, sizeBytes, watch.signal);
+  });
+  if (!making.ok) return making;
+  const checkpoint = making.value;
+  const request = { ...sampleModel, checkpoint: checkpoint.path };
+  const { result, leftBehind } = await buildArtifact(store.value.domain, request, watch);
+  return succeeded({ checkpoint, store: store.value, build: result, leftBehind });
+}
+
+const nothingCounted = { doneBytes: 0, totalBytes: 0, bytesPerSecond: null, secondsLeft: null };
+
+/** The store in the default place with the policy that it has, or a new serialized one. */
+async function sampleStore(root: string, env: Environment): Promise<Outcome<CreatedDomain>> {
+  if (existsSync(join(root, domainFile))) return existing(await openStore(root));
+  const limit = await storeOutcome('the data folder cannot be made', async () => {
+    await mkdir(dirname(root), { recursive: true, mode: 0o700 });
+    return defaultLimit(dirname(root));
+  });
+  if (!limit.ok) return limit;
+  const capacity = { maxStoreBytes: limit.value };
+  const created = await createStore({ root, admission: 'serialized', capacity }, env);
+  // Another run may have made it in this moment, with a limit of its own.
+  return created.ok || !existsSync(join(root, domainFile)) ? created : existing(await openStore(root));
+}
+
+function existing(opened: Outcome<Domain>): Outcome<CreatedDomain> {
+  return opened.ok ? succeeded({ domain: opened.value, existing: true }) : opened;
+}
+
+const gib = 1024 ** 3;
+
+/** Four fifths of what is free now, in whole GiB: a limit reserves nothing, but it stays for ever. */
+function defaultLimit(path: string): number {
+  return Math.max(1, Math.floor((freeBytes(path) * 0.8) / gib)) * gib;
+}

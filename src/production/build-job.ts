@@ -1,0 +1,187 @@
+/**
+ * One build from request to result: inspect, plan, fingerprint, identify, get or build. Runs in the build
+ * process, but knows nothing of processes. What is refused is refused before any weight is read.
+ */
+import { newProgress, type Progress } from '#native';
+import { failure, FailureError, type Failure } from '../contract/failure.ts';
+import { getOrBuild, type StoreResult } from '../store/build.ts';
+import { deadlineIn, monotonicMs } from '../store/clock.ts';
+import { openDomain } from '../store/domain.ts';
+import type { ArtifactIdentity } from '../store/identity.ts';
+import { planArtifact } from './artifact-plan.ts';
+import type { BuildPhase, BuildRequest, BuildResult, ChildEvent } from './build-protocol.ts';
+import { checkpointIdentity, defaultComponent } from './checkpoint-identity.ts';
+import { CheckpointProducer } from './checkpoint-producer.ts';
+import { problemsFailure } from './checkpoint-problem.ts';
+import { inspectCheckpoint } from './checkpoint.ts';
+import { sourceFingerprint } from './fingerprint.ts';
+import { provenanceOf } from './provenance.ts';
+
+export interface JobContext {
+  readonly signal: AbortSignal;
+  readonly emit: (event: ChildEvent) => void;
+}
+
+/** How often progress is told. */
+const progressEveryMs = 200;
+
+export async function runBuild(request: BuildRequest, context: JobContext): Promise<BuildResult> {
+  const startedMs = monotonicMs();
+  const job = new Job(request, context);
+  let ended: Pick<BuildResult, 'status' | 'failure' | 'artifactBytes'>;
+  try {
+    ended = conclude(await job.run());
+  } catch (error) {
+    if (context.signal.aborted && error === context.signal.reason)
+      ended = { ...nothing, status: 'cancelled' };
+    else if (error instanceof FailureError) ended = { ...nothing, status: 'failed', failure: error.failure };
+    else throw error;
+  }
+  const { identity } = job;
+  return {
+    ...ended,
+    key: identity?.key ?? null,
+    identity: identity?.document ?? null,
+    elapsedMs: Math.round(monotonicMs() - startedMs),
+  };
+}
+
+const nothing = { failure: null, artifactBytes: null };
+
+/** Takes what there is to tell from the store's result; the lease was only needed for that. */
+function conclude(result: StoreResult): Pick<BuildResult, 'status' | 'failure' | 'artifactBytes'> {
+  switch (result.status) {
+    case 'hit':
+    case 'built':
+    case 'joined': {
+      const { lease } = result;
+      const artifactBytes = lease.manifest.files.reduce((total, { size }) => total + size, 0);
+      lease.close();
+      return { status: result.status, artifactBytes, failure: null };
+    }
+    case 'miss':
+      return { ...nothing, status: 'failed', failure: vanished() };
+    case 'timeout':
+      return { ...nothing, status: 'timeout', failure: result.failure };
+    case 'invalid':
+    case 'failed':
+      return { ...nothing, status: 'failed', failure: result.failure };
+  }
+}
+
+function vanished(): Failure {
+  return failure(
+    'lookup',
+    'local_miss',
+    'The artifact was built and then removed by somebody before it could be opened. Build it again.',
+    { retryable: true },
+  );
+}
+
+class Job {
+  identity: ArtifactIdentity | null = null;
+  readonly #request: BuildRequest;
+  readonly #context: JobContext;
+
+  constructor(request: BuildRequest, context: JobContext) {
+    this.#request = request;
+    this.#context = context;
+  }
+
+  /** Throws FailureError, or the signal's reason. */
+  async run(): Promise<StoreResult> {
+    const {
+      checkpoint: path,
+      domain: root,
+      representation,
+      component,
+      timeoutMs,
+      validation,
+    } = this.#request;
+    const { signal, emit } = this.#context;
+
+    this.#enter('inspecting');
+    const domain = await openDomain(root);
+    if (!domain.ok) throw new FailureError(domain.failure);
+    const inspection = await inspectCheckpoint(path, signal);
+    if (!inspection.ok) throw new FailureError(problemsFailure(path, inspection.problems));
+    const { checkpoint } = inspection;
+    const plan = planArtifact(checkpoint, representation);
+    if (!plan.ok) throw new FailureError(plan.failure);
+
+    this.#enter('fingerprinting');
+    const sourceBytes = checkpoint.files.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
+    const fingerprint = await this.#counting('fingerprinting', sourceBytes, (progress) =>
+      sourceFingerprint(checkpoint, { progress, signal }),
+    );
+    const identity = checkpointIdentity({
+      provenance: provenanceOf(checkpoint, this.#request),
+      fingerprint,
+      component: component ?? defaultComponent,
+      plan: plan.value,
+    });
+    this.identity = identity;
+
+    const written = newProgress();
+    const ticker = new Ticker(emit);
+    try {
+      return await getOrBuild(domain.value, identity, new CheckpointProducer(identity, plan.value, written), {
+        ...(validation ? { validation } : {}),
+        deadline: timeoutMs === null || timeoutMs === undefined ? null : deadlineIn(timeoutMs),
+        signal,
+        onPhase: (phase) => {
+          ticker.stop();
+          this.#enter(phase);
+          if (phase === 'producing') ticker.start(phase, plan.value.tensorBytes, written);
+        },
+        warn: (message) => emit({ type: 'warning', message }),
+      });
+    } finally {
+      ticker.stop();
+    }
+  }
+
+  #enter(phase: BuildPhase): void {
+    this.#context.emit({ type: 'phase', phase });
+  }
+
+  async #counting<T>(
+    phase: BuildPhase,
+    totalBytes: number,
+    work: (progress: Progress) => Promise<T>,
+  ): Promise<T> {
+    const progress = newProgress();
+    const ticker = new Ticker(this.#context.emit);
+    ticker.start(phase, totalBytes, progress);
+    try {
+      return await work(progress);
+    } finally {
+      ticker.stop();
+    }
+  }
+}
+
+/** Tells how far a phase has come, a few times a second and once when it ends. */
+class Ticker {
+  readonly #emit: (event: ChildEvent) => void;
+  #timer: NodeJS.Timeout | null = null;
+  #tell: () => void = () => undefined;
+
+  constructor(emit: (event: ChildEvent) => void) {
+    this.#emit = emit;
+  }
+
+  start(phase: BuildPhase, totalBytes: number, progress: Progress): void {
+    this.#tell = () =>
+      this.#emit({ type: 'progress', phase, bytes: Number(Atomics.load(progress, 0)), totalBytes });
+    this.#tell();
+    this.#timer = setInterval(this.#tell, progressEveryMs);
+  }
+
+  stop(): void {
+    if (this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+    this.#tell();
+  }
+}
