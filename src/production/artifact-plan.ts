@@ -49,13 +49,12 @@ export function planArtifact(
     const { dtype, cast } = targets.value[index] as { dtype: Dtype; cast: Cast };
     return { source, dtype, cast, nbytes: elementCount(source.shape) * dtype.bytes };
   });
-  const payloads = splitIntoPayloads(tensors);
-  const manifestBytes = manifestBound(payloads);
+  const manifestBytes = manifestBound(tensors);
   if (manifestBytes > maxMetadataBytes) return failed(manifestFailure(tensors.length, manifestBytes));
   return succeeded({
     representation,
     dtype: predominantDtype(tensors),
-    payloads,
+    payloads: splitIntoPayloads(tensors),
     tensorBytes: tensors.reduce((total, { nbytes }) => total + nbytes, 0),
     manifestBytes,
   });
@@ -72,40 +71,39 @@ function splitIntoPayloads(tensors: readonly PlannedTensor[]): PlannedPayload[] 
     groups.at(-1)?.push(tensor);
     bytes += tensor.nbytes;
   }
-  const numbered = (value: number): string => String(value).padStart(5, '0');
-  return groups.map((group, index) => ({
-    name: `weights-${numbered(index + 1)}-of-${numbered(groups.length)}.safetensors`,
-    tensors: group,
-  }));
+  return groups.map((group, index) => ({ name: payloadName(index + 1, groups.length), tensors: group }));
 }
 
-/** Identity, schemas and digests; a model id or revision has no reason to be longer than a path. */
-const documentBytes = 64 * 1024;
-const digest = '0'.repeat(64);
-/** The longest that a number of bytes gets. */
-const largestBytes = Number.MAX_SAFE_INTEGER;
+function payloadName(number: number, count: number): string {
+  const digits = (value: number): string => String(value).padStart(5, '0');
+  return `weights-${digits(number)}-of-${digits(count)}.safetensors`;
+}
 
-function manifestBound(payloads: readonly PlannedPayload[]): number {
-  let bytes = documentBytes;
-  for (const { name, tensors } of payloads) {
-    bytes += canonicalJson({ file_name: name, size: largestBytes, sha256: digest }).length + 1;
-    for (const { source, dtype, nbytes } of tensors) {
-      bytes += 1;
-      bytes += canonicalJson({
-        name: source.name,
-        kind: 'parameter',
-        role: 'weight',
-        file_name: name,
-        storage_key: source.name,
-        shape: source.shape,
-        dtype: dtype.torch,
-        stride: contiguousStride(source.shape),
-        nbytes,
-        sha256: digest,
-      }).length;
-    }
-  }
-  return bytes;
+/** Identity, schemas, digests and payload files; all that does not grow with the number of tensors. */
+const documentBytes = 64 * 1024;
+
+/** What a tensor's entry takes besides its name (twice), shape, strides, dtype and size. */
+const entryBytes =
+  canonicalJson({
+    name: '',
+    kind: 'parameter',
+    role: 'weight',
+    file_name: payloadName(1, 1),
+    storage_key: '',
+    shape: [],
+    dtype: '',
+    stride: [],
+    nbytes: 0,
+    sha256: '0'.repeat(64),
+  }).length + 1;
+
+/** Adds lengths up instead of writing the document, which for some checkpoints would be hundreds of MiB. */
+function manifestBound(tensors: readonly PlannedTensor[]): number {
+  return tensors.reduce((bytes, { source: { name, shape }, dtype, nbytes }) => {
+    const names = 2 * canonicalJson(name).length;
+    const lists = shape.join().length + contiguousStride(shape).join().length;
+    return bytes + entryBytes + names + lists + dtype.torch.length + String(nbytes).length;
+  }, documentBytes);
 }
 
 function manifestFailure(tensorCount: number, manifestBytes: number): ReturnType<typeof failure> {

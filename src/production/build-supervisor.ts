@@ -92,10 +92,8 @@ class Supervised {
     this.#options = options;
     this.#now = options.now ?? monotonicMs;
     this.#startedMs = this.#now();
-    // A child that is gone already closes its end; that it is gone is told by its exit.
-    child.stdin.on('error', () => undefined);
-    createInterface({ input: child.stdout }).on('line', (line) => this.#read(line));
-    createInterface({ input: child.stderr }).on('line', (line) => this.#keep(line));
+    // Without descriptors to spare there is no process and there are no pipes, only the error event.
+    if (child.pid !== undefined) this.#listen();
     this.result = new Promise((resolve) => {
       child.on('error', (error) => {
         if (child.pid === undefined) resolve(this.#conclude(startFailure(error)));
@@ -107,7 +105,16 @@ class Supervised {
     });
   }
 
+  #listen(): void {
+    const { stdin, stdout, stderr } = this.#child;
+    // A child that is gone already closes its end; that it is gone is told by its exit.
+    stdin.on('error', () => undefined);
+    createInterface({ input: stdout }).on('line', (line) => this.#read(line));
+    createInterface({ input: stderr }).on('line', (line) => this.#keep(line));
+  }
+
   send(request: BuildRequest): void {
+    if (this.#child.pid === undefined) return;
     this.#child.stdin.write(`${JSON.stringify(request)}\n`);
   }
 
@@ -132,7 +139,8 @@ class Supervised {
   }
 
   #isGone(): boolean {
-    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+    const { pid, exitCode, signalCode } = this.#child;
+    return pid === undefined || exitCode !== null || signalCode !== null;
   }
 
   #conclude(unexplained: Failure): BuildResult {

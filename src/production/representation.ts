@@ -57,11 +57,11 @@ function unscaledFailure(
   unscaled: readonly CheckpointTensor[],
 ): ReturnType<typeof failure> {
   const [first] = unscaled;
-  const others = unscaled.length > 1 ? ` and ${unscaled.length - 1} more` : '';
+  const are = unscaled.length > 1 ? ` and ${unscaled.length - 1} more are` : ' is';
   return failure(
     'production',
     'producer_unsupported',
-    `${JSON.stringify(first?.name)}${others} hold ${first?.dtype.torch} without a scale beside them, so what the numbers mean is not known and "${name}" is refused. If the model is complete like this, build it with "preserve"; otherwise get a version that has the *_scale tensors.`,
+    `${JSON.stringify(first?.name)}${are} stored as ${first?.dtype.torch} without a scale beside the weight, so what the numbers mean is not known and "${name}" is refused. If the model is complete like this, build it with "preserve"; otherwise get a version that has the *_scale tensors.`,
     {
       details: {
         tensor_count: unscaled.length,

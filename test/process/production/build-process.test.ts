@@ -310,6 +310,15 @@ describe('the supervisor', () => {
     expect(result.failure?.message).toContain('a library prints to stdout');
   });
 
+  test('a process that cannot be started is a failure like any other', async () => {
+    const missing = spawn(join(scene.base, 'no-such-program'), { stdio: ['pipe', 'pipe', 'pipe'] });
+    const build = supervise(missing, scene.request());
+    build.cancel();
+    const { status, failure } = await build.result;
+    expect([status, failure?.code, failure?.retryable]).toEqual(['failed', 'producer_failed', true]);
+    expect(failure?.message).toContain('could not be started');
+  });
+
   test('a child that will not go is killed, and the reader hears what that leaves', async () => {
     const warnings: string[] = [];
     const build: RunningBuild = supervise(odd('stays'), scene.request(), {

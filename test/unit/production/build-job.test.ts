@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { native } from '#native';
+import { planArtifact } from '../../../src/production/artifact-plan.ts';
 import { runBuild } from '../../../src/production/build-job.ts';
 import type { BuildRequest, BuildResult, ChildEvent } from '../../../src/production/build-protocol.ts';
 import { inspectCheckpoint } from '../../../src/production/checkpoint.ts';
@@ -14,6 +15,7 @@ import { createDomain, type Domain } from '../../../src/store/domain.ts';
 import { ArtifactIdentity } from '../../../src/store/identity.ts';
 import type { Lease } from '../../../src/store/lease.ts';
 import { lookup } from '../../../src/store/lookup.ts';
+import { manifestBytes } from '../../../src/store/manifest.ts';
 import {
   CheckpointFolder,
   everyDtype,
@@ -139,6 +141,24 @@ describe('what is published', () => {
     await withLease(result, async (lease) => {
       expect(lease.manifest.tensors.map(({ name }) => name)).toEqual(['a.weight', 'm.weight', 'z.weight']);
       expect((await lease.readTensor('m.weight')).equals(tensor('BF16', [5], 3).bytes)).toBe(true);
+    });
+  });
+
+  test('the manifest is no larger than planned, and hardly smaller', async () => {
+    const many = Array.from(
+      { length: 2000 },
+      (_, index) => [`l.${index}.é"`, tensor('F32', [3, index % 7])] as const,
+    );
+    folder.weights('model.safetensors', Object.fromEntries(many));
+    const inspection = await inspectCheckpoint(folder.path);
+    if (!inspection.ok) throw new Error('the fixture is broken');
+    const plan = planArtifact(inspection.checkpoint, 'bf16');
+    const planned = plan.ok ? plan.value.manifestBytes : 0;
+    await withLease(await build({ representation: 'bf16' }), async (lease) => {
+      const real = manifestBytes(lease.manifest).length;
+      expect(real).toBeLessThanOrEqual(planned);
+      // Within the allowance for all that does not grow with the number of tensors.
+      expect(planned - real).toBeLessThan(80_000);
     });
   });
 

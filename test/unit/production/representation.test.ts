@@ -88,7 +88,7 @@ describe('fp8 weights', () => {
       failure: { stage: 'production', code: 'producer_unsupported', retryable: false },
     });
     const message = outcome.ok ? '' : outcome.failure.message;
-    expect(message).toContain('"moe.down" hold torch.float8_e5m2 without a scale beside them');
+    expect(message).toContain('"moe.down" is stored as torch.float8_e5m2 without a scale');
     expect(message).toContain('build it with "preserve"');
     expect(message).toContain('*_scale');
   });
