@@ -30,10 +30,12 @@ export function endedBefore(reason: Failure): BuildEnd {
 }
 
 /** What there is to tell of a build that was interrupted. `leftBehind`: names below `tmp/`. */
-export function cancelledWords(leftBehind: readonly string[]): string {
-  return leftBehind.length === 0
-    ? 'The build was cancelled. Nothing of it is left behind in the store.'
-    : `The build was cancelled, but could not clean up: tmp/${leftBehind.join(', tmp/')} is left. The next build of the same artifact removes it.`;
+export function cancelledWords(leftBehind: readonly string[] | null): string {
+  const cancelled = 'The build was cancelled.';
+  if (leftBehind === null)
+    return `${cancelled} Whether something of it is left in the store cannot be read now.`;
+  if (leftBehind.length === 0) return `${cancelled} Nothing of it is left behind in the store.`;
+  return `${cancelled} It could not clean up: tmp/${leftBehind.join(', tmp/')} is left. The next build of the same artifact removes it.`;
 }
 
 export function interruptedFailure(message: string): Failure {

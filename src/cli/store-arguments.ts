@@ -1,7 +1,7 @@
 /** The arguments that most commands take: the root of a store, and keys of artifacts in it. */
 import { FailureError, type Outcome } from '../contract/failure.ts';
 import { matchKey, shortestPrefix } from '../host/artifact-keys.ts';
-import { missingArtifact, openStore } from '../host/stores.ts';
+import { missingArtifact, openStore, storeOutcome } from '../host/stores.ts';
 import type { Domain } from '../store/domain.ts';
 import type { PositionalSpec } from './arguments.ts';
 import { wrongUse } from './wrong-use.ts';
@@ -24,7 +24,7 @@ export async function openedStore(root: string): Promise<Domain> {
  * use for what is no key or means several, `local_miss` for a prefix of none.
  */
 export async function meantKey(domain: Domain, text: string): Promise<{ key: string; present: boolean }> {
-  const match = await matchKey(domain, text);
+  const match = valueOf(await storeOutcome('the store cannot be listed', () => matchKey(domain, text)));
   switch (match.kind) {
     case 'one':
       return match;

@@ -3,7 +3,7 @@
  * and looked after: what a cancelled build really left behind is read from the store and not assumed.
  */
 import { join } from 'node:path';
-import { native } from '#native';
+import { native, isSystemError } from '#native';
 import { startBuild, type BuildEvent } from '../production/build-supervisor.ts';
 import type { BuildPhase, BuildRequest, BuildResult } from '../production/build-protocol.ts';
 import { withDirectories } from '../store/directories.ts';
@@ -30,8 +30,8 @@ export interface BuildWatch {
 
 export interface WatchedBuild {
   readonly result: BuildResult;
-  /** Names below `tmp/` that this build staged and that are still there. */
-  readonly leftBehind: readonly string[];
+  /** Names below `tmp/` that this build staged and that are still there; null where that can't be read. */
+  readonly leftBehind: readonly string[] | null;
 }
 
 /** Resolves when the build process is gone. Never rejects for anything that the build does. */
@@ -87,8 +87,13 @@ function otherHolder({ root }: Domain, builder: number | undefined): string {
   return holder === undefined ? '' : `, held by process ${holder.pid} (${holder.command})`;
 }
 
-async function stagedBy(domain: Domain, pid: number | undefined): Promise<string[]> {
+async function stagedBy(domain: Domain, pid: number | undefined): Promise<string[] | null> {
   if (pid === undefined) return [];
-  const names = await withDirectories(domain.root, ({ tmp }) => native.readdir(tmp));
-  return names.filter((name) => name.slice(64).startsWith(`.${pid}.`));
+  try {
+    const names = await withDirectories(domain.root, ({ tmp }) => native.readdir(tmp));
+    return names.filter((name) => name.slice(64).startsWith(`.${pid}.`));
+  } catch (error) {
+    if (isSystemError(error)) return null;
+    throw error;
+  }
 }

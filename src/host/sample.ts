@@ -19,7 +19,7 @@ export interface Sample {
   readonly checkpoint: SampleCheckpoint;
   readonly store: CreatedDomain;
   readonly build: BuildResult;
-  readonly leftBehind: readonly string[];
+  readonly leftBehind: readonly string[] | null;
 }
 
 export const defaultSampleBytes = 64 * 1024 ** 2;

@@ -78,6 +78,14 @@ function vanished(): Failure {
   );
 }
 
+interface PreparedBuild {
+  readonly identity: ArtifactIdentity;
+  readonly producer: CheckpointProducer;
+  /** That the producer will write, and `written` counts. */
+  readonly tensorBytes: number;
+  readonly written: Progress;
+}
+
 class Job {
   identity: ArtifactIdentity | null = null;
   readonly #request: BuildRequest;
@@ -90,19 +98,37 @@ class Job {
 
   /** Throws FailureError, or the signal's reason. */
   async run(): Promise<StoreResult> {
-    const {
-      checkpoint: path,
-      domain: root,
-      representation,
-      component,
-      timeoutMs,
-      validation,
-    } = this.#request;
+    const { domain: root, timeoutMs, validation } = this.#request;
     const { signal, emit } = this.#context;
 
     this.#enter('inspecting');
     const domain = await openDomain(root);
     if (!domain.ok) throw new FailureError(domain.failure);
+    const { identity, producer, tensorBytes, written } = await this.#prepare();
+    this.identity = identity;
+
+    const ticker = new Ticker(emit);
+    try {
+      return await getOrBuild(domain.value, identity, producer, {
+        ...(validation ? { validation } : {}),
+        deadline: timeoutMs === null || timeoutMs === undefined ? null : deadlineIn(timeoutMs),
+        signal,
+        onPhase: (phase) => {
+          ticker.stop();
+          this.#enter(phase);
+          if (phase === 'producing') ticker.start(phase, tensorBytes, written);
+        },
+        warn: (message) => emit({ type: 'warning', message }),
+      });
+    } finally {
+      ticker.stop();
+    }
+  }
+
+  /** What is inspected and planned stays in here and in the producer, which lets go of it when it is done. */
+  async #prepare(): Promise<PreparedBuild> {
+    const { checkpoint: path, representation, component } = this.#request;
+    const { signal } = this.#context;
     const inspection = await inspectCheckpoint(path, signal);
     if (!inspection.ok) throw new FailureError(problemsFailure(path, inspection.problems));
     const { checkpoint } = inspection;
@@ -120,25 +146,9 @@ class Job {
       component: component ?? defaultComponent,
       plan: plan.value,
     });
-    this.identity = identity;
-
     const written = newProgress();
-    const ticker = new Ticker(emit);
-    try {
-      return await getOrBuild(domain.value, identity, new CheckpointProducer(identity, plan.value, written), {
-        ...(validation ? { validation } : {}),
-        deadline: timeoutMs === null || timeoutMs === undefined ? null : deadlineIn(timeoutMs),
-        signal,
-        onPhase: (phase) => {
-          ticker.stop();
-          this.#enter(phase);
-          if (phase === 'producing') ticker.start(phase, plan.value.tensorBytes, written);
-        },
-        warn: (message) => emit({ type: 'warning', message }),
-      });
-    } finally {
-      ticker.stop();
-    }
+    const producer = new CheckpointProducer(identity, plan.value, written);
+    return { identity, producer, tensorBytes: plan.value.tensorBytes, written };
   }
 
   #enter(phase: BuildPhase): void {

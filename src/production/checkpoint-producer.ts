@@ -15,7 +15,8 @@ export class CheckpointProducer implements WeightProducer {
   readonly coordinationScope = 'single_process';
   readonly lookupPhase = 'pre_load_safe';
   readonly outputs: readonly ArtifactIdentity[];
-  readonly #plan: ArtifactPlan;
+  /** Let go of once it is carried out: a hundred thousand tensors take their room. */
+  #plan: ArtifactPlan | null;
   readonly #progress: Progress;
 
   /** `progress` counts the bytes of tensors written. */
@@ -26,13 +27,16 @@ export class CheckpointProducer implements WeightProducer {
   }
 
   async produce(writer: ArtifactWriter, signal: AbortSignal): Promise<ProductionMetadata> {
+    const plan = this.#plan;
+    if (plan === null) throw new Error('a checkpoint producer produces once');
+    this.#plan = null;
     const stop = (): void => {
       Atomics.store(this.#progress, 1, 1n);
     };
     const sources = new OpenSources();
     signal.addEventListener('abort', stop);
     try {
-      for (const payload of this.#plan.payloads) {
+      for (const payload of plan.payloads) {
         signal.throwIfAborted();
         await this.#fill(writer, payload, sources, signal);
       }

@@ -173,30 +173,40 @@ async function buildLocked(build: Build): Promise<StoreResult> {
   const again = await look(build);
   if (again.status === 'hit') return { status: 'joined', lease: again.lease };
   if (again.status === 'timeout' || again.status === 'failed') return again;
+  let refused: StoreResult | null;
   try {
-    return await withDirectories(build.domain.root, async (directories) => {
-      enter(build, 'preparing');
-      const unprepared = await prepare(build, directories);
-      if (unprepared !== null) return unprepared;
-      const staged = await stage(build, directories);
-      if ('failure' in staged) return failedWith(staged.failure);
-      enterWithoutCancel(build, 'publishing');
-      const unpublished = await publish({
-        domain: build.domain,
-        directories,
-        ...staged,
-        warn: (message) => warn(build, message),
-      });
-      if (unpublished !== null) return failedWith(unpublished);
-      // What is committed is returned: a cancel that comes this late changes nothing.
-      const opened = await lookup(build.domain, build.identity, { ...build.options, signal: undefined });
-      return opened.status === 'hit' ? { status: 'built', lease: opened.lease } : opened;
-    });
+    refused = await withDirectories(build.domain.root, (directories) =>
+      produceAndPublish(build, directories),
+    );
   } catch (error) {
     build.signal.throwIfAborted();
     if (!isSystemError(error)) throw error;
     return failedWith(storageFailure(error, 'the store cannot be opened'));
   }
+  if (refused !== null) return refused;
+  // What is committed is returned: a cancel that comes this late changes nothing.
+  const opened = await lookup(build.domain, build.identity, { ...build.options, signal: undefined });
+  return opened.status === 'hit' ? { status: 'built', lease: opened.lease } : opened;
+}
+
+/**
+ * Null once the artifact is committed. A function of its own, so that all it had in memory for a hundred
+ * thousand tensors can go before they are looked up.
+ */
+async function produceAndPublish(build: Build, directories: DomainDirectories): Promise<StoreResult | null> {
+  enter(build, 'preparing');
+  const unprepared = await prepare(build, directories);
+  if (unprepared !== null) return unprepared;
+  const staged = await stage(build, directories);
+  if ('failure' in staged) return failedWith(staged.failure);
+  enterWithoutCancel(build, 'publishing');
+  const unpublished = await publish({
+    domain: build.domain,
+    directories,
+    ...staged,
+    warn: (message) => warn(build, message),
+  });
+  return unpublished === null ? null : failedWith(unpublished);
 }
 
 function enterWithoutCancel(build: Build, phase: BuildPhase): void {

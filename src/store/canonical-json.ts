@@ -66,6 +66,23 @@ export function canonicalBytes(value: JsonValue): Buffer {
   return Buffer.from(canonicalJson(value), 'latin1');
 }
 
+const chunkCharacters = 64 * 1024;
+
+/**
+ * Joins pieces of canonical text into chunks of bytes. A document with an entry for each of a hundred thousand
+ * tensors is written and digested like this: as one text it would be needed several times over.
+ */
+export function* asciiChunks(pieces: Iterable<string>): Iterable<Buffer> {
+  let pending = '';
+  for (const piece of pieces) {
+    pending += piece;
+    if (pending.length < chunkCharacters) continue;
+    yield Buffer.from(pending, 'latin1');
+    pending = '';
+  }
+  yield Buffer.from(pending, 'latin1');
+}
+
 /** Orders strings by Unicode code point, as Python sorts them; a lone surrogate is a code point of its own. */
 export function compareCodePoints(a: string, b: string): number {
   const length = Math.min(a.length, b.length);

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import {
+  asciiChunks,
   canonicalBytes,
   canonicalJson,
   compareCodePoints,
@@ -67,18 +68,38 @@ export interface PublicationMarker {
   readonly integrityMode: string;
 }
 
-export function manifestBytes(manifest: Manifest): Buffer {
-  return canonicalBytes({
+/** The manifest's canonical text, a piece per tensor. */
+function* canonicalPieces(manifest: Manifest): Iterable<string> {
+  const withoutTensors = canonicalJson({
     schema_version: manifest.schemaVersion,
     artifact_key: manifest.identity.key,
     identity: manifest.identity.document as unknown as JsonObject,
     producer_schema: manifest.producerSchema,
     restorer_schema: manifest.restorerSchema,
-    tensors: manifest.tensors as unknown as JsonValue[],
     files: manifest.files as unknown as JsonValue[],
     artifact_content_sha256: manifest.contentSha256,
     format_metadata: manifest.formatMetadata,
   });
+  // `tensors` sorts behind every other key.
+  yield `${withoutTensors.slice(0, -1)},"tensors":[`;
+  let separator = '';
+  for (const tensor of manifest.tensors) {
+    yield separator + canonicalJson(tensor as unknown as JsonObject);
+    separator = ',';
+  }
+  yield ']}';
+}
+
+/** Canonical bytes of manifest.json. */
+export function manifestBytes(manifest: Manifest): Buffer {
+  return Buffer.concat([...asciiChunks(canonicalPieces(manifest))]);
+}
+
+/** SHA-256 of the canonical bytes, lower-case hex. */
+export function manifestDigest(manifest: Manifest): string {
+  const digest = createHash('sha256');
+  for (const chunk of asciiChunks(canonicalPieces(manifest))) digest.update(chunk);
+  return digest.digest('hex');
 }
 
 /** Digest of what the tensors are and hold, whatever payload files they lie in. */

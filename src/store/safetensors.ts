@@ -8,7 +8,7 @@
  * Source: the safetensors format; host-weight store specification, section 4, for what we write.
  */
 import { native } from '#native';
-import { canonicalBytes, compareCodePoints, type JsonValue } from './canonical-json.ts';
+import { asciiChunks, canonicalJson, compareCodePoints } from './canonical-json.ts';
 import { dtypes } from './dtypes.ts';
 
 /** The format's own bound on the header, without the length field. */
@@ -133,23 +133,37 @@ export interface PayloadTensor {
  * gaps, compact JSON sorted at every level, padded with spaces to a multiple of 8.
  */
 export function encodeHeader(tensors: readonly PayloadTensor[]): Buffer {
-  const document: Record<string, JsonValue> = Object.create(null) as Record<string, JsonValue>;
-  document['__metadata__'] = { format: 'pt', host_weight_runtime: '1' };
-  let cursor = 0;
-  for (const tensor of [...tensors].sort((a, b) => compareCodePoints(a.name, b.name))) {
-    document[tensor.name] = {
-      data_offsets: [cursor, cursor + tensor.nbytes],
-      dtype: tensor.dtype,
-      shape: tensor.shape,
-    };
-    cursor += tensor.nbytes;
-  }
-  const json = canonicalBytes(document);
+  const json = Buffer.concat([...asciiChunks(headerPieces(tensors))]);
   const padded = Math.ceil(json.length / 8) * 8;
   const out = Buffer.alloc(lengthFieldBytes + padded, ' ');
   out.writeBigUInt64LE(BigInt(padded));
   json.copy(out, lengthFieldBytes);
   return out;
+}
+
+const metadataKey = '__metadata__';
+const metadataPiece = canonicalJson({ [metadataKey]: { format: 'pt', host_weight_runtime: '1' } }).slice(
+  1,
+  -1,
+);
+
+function* headerPieces(tensors: readonly PayloadTensor[]): Iterable<string> {
+  const sorted = [...tensors].sort((a, b) => compareCodePoints(a.name, b.name));
+  // The metadata stands among the tensors, where its own name sorts.
+  const before = sorted.findIndex(({ name }) => compareCodePoints(name, metadataKey) > 0);
+  let cursor = 0;
+  let separator = '{';
+  for (const [index, { name, dtype, shape, nbytes }] of sorted.entries()) {
+    if (index === before) {
+      yield separator + metadataPiece;
+      separator = ',';
+    }
+    const entry = canonicalJson({ data_offsets: [cursor, cursor + nbytes], dtype, shape });
+    yield `${separator}${canonicalJson(name)}:${entry}`;
+    separator = ',';
+    cursor += nbytes;
+  }
+  yield before < 0 ? `${separator}${metadataPiece}}` : '}';
 }
 
 const unit = {

@@ -14,7 +14,7 @@ import { dtypeOfSafetensors, contiguousStride } from './dtypes.ts';
 import { DocumentError, type ArtifactIdentity } from './identity.ts';
 import type { LeaseProvenance, OpenPayload, PayloadRegion, ValidationLevel } from './lease.ts';
 import {
-  manifestBytes,
+  manifestDigest,
   readManifest,
   readMarker,
   type FileEntry,
@@ -83,7 +83,7 @@ export async function validateEntry(
       );
     }
     requireNames(names, manifest);
-    if (marker.manifestSha256 !== native.sha256(manifestBytes(manifest))) {
+    if (marker.manifestSha256 !== manifestDigest(manifest)) {
       throw refused('checksum_mismatch', 'the manifest does not have the digest that READY.json records');
     }
     if (marker.contentSha256 !== manifest.contentSha256) {

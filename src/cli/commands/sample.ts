@@ -42,7 +42,7 @@ export async function showSample(
   if (build.failure !== null) throw new FailureError(build.failure);
   output.result({
     document: documentOf(sample),
-    text: [...introduction, textOf(sample)].join('\n'),
+    text: [...introduction, textOf(sample, spelling(env))].join('\n'),
     bare: build.key ?? '',
   });
   return exitCodes.done;
@@ -70,7 +70,12 @@ function documentOf({ checkpoint, store, build }: Sample): JsonDocument {
   };
 }
 
-function textOf({ checkpoint, store, build }: Sample): string {
+/** As the reader can type it: npm says that it started us, and then the command is not on the PATH. */
+function spelling(env: Invocation['env']): string {
+  return env['npm_execpath'] === undefined ? 'weightroom' : 'npx weightroom';
+}
+
+function textOf({ checkpoint, store, build }: Sample, weightroom: string): string {
   const { root } = store.domain;
   return [
     `Checkpoint (${checkpoint.existing ? 'was there already' : 'made now'}): ${formatSize(checkpoint.tensorBytes)} at ${checkpoint.path}`,
@@ -80,8 +85,8 @@ function textOf({ checkpoint, store, build }: Sample): string {
     whoHitsIt,
     '',
     'Look around:',
-    `  weightroom ls ${root}`,
-    `  weightroom show ${root} ${build.key?.slice(0, 12) ?? ''}`,
-    `  weightroom verify ${root} --full`,
+    `  ${weightroom} ls ${root}`,
+    `  ${weightroom} show ${root} ${build.key?.slice(0, 12) ?? ''}`,
+    `  ${weightroom} verify ${root} --full`,
   ].join('\n');
 }

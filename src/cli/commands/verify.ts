@@ -161,8 +161,8 @@ function textOf({ level, results, elapsedMs }: Summary): string {
     '',
     ...failures,
     `${valid} of ${count(results.length, 'artifact')} passed. Level: ${levelWords[level]}.`,
-    speed(level, totalBytes(results), elapsedMs),
-    ...(failures.length > 0 ? [advice] : []),
+    ...(level === 'full_checksum' ? [speed(totalBytes(results), elapsedMs)] : []),
+    ...(results.some(isRefused) ? [advice] : []),
   ].join('\n');
 }
 
@@ -171,9 +171,12 @@ function problemOf(result: Verification): string[] {
   return value === null ? [] : [`${shortKey(result.key)}: ${value.message} (${value.code})`];
 }
 
-function speed(level: ValidationLevel, bytes: number, elapsedMs: number): string {
-  const took = `${formatSize(bytes)} in ${formatDuration(elapsedMs)}`;
-  return level === 'full_checksum' ? `${took} (${formatRate((bytes / elapsedMs) * 1000)}).` : `${took}.`;
+function speed(bytes: number, elapsedMs: number): string {
+  return `${formatSize(bytes)} in ${formatDuration(elapsedMs)} (${formatRate((bytes / elapsedMs) * 1000)}).`;
+}
+
+function isRefused({ status }: Verification): boolean {
+  return status === 'invalid' || status === 'denied';
 }
 
 const advice =
