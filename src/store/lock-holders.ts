@@ -29,7 +29,8 @@ export interface LockState {
   readonly name: string;
   readonly purpose: LockPurpose;
   readonly key: string | null;
-  readonly state: 'free' | 'held';
+  /** `unknown`: a holder could be hidden from here, and the file is not ours to try. Never taken for free. */
+  readonly state: 'free' | 'held' | 'unknown';
   /** Empty while the state is `held`: held, holder not visible (another PID namespace). */
   readonly holders: readonly LockHolder[];
   /** Processes that wait inside flock(2); those that poll are not to be seen. */
@@ -92,8 +93,8 @@ export async function lockStates(root: string, proc = '/proc'): Promise<LockStat
       const meaning = meaningOf(name);
       if (meaning === null) continue;
       const { holders, waiters, certain } = table.of(stat, device);
-      const held = holders.length > 0 || (!certain && isHeldNow(directory, name));
-      states.push({ name, ...meaning, state: held ? 'held' : 'free', holders, waiters });
+      const state = holders.length > 0 ? 'held' : certain ? 'free' : tryLock(directory, name);
+      states.push({ name, ...meaning, state, holders, waiters });
     }
     return states.sort((a, b) => (a.name < b.name ? -1 : 1));
   } finally {
@@ -122,16 +123,16 @@ function meaningOf(name: string): { purpose: LockPurpose; key: string | null } |
 }
 
 /** Tries the lock: this can make somebody's attempt without waiting fail, so it is the last resort. */
-function isHeldNow(directory: number, name: string): boolean {
+function tryLock(directory: number, name: string): LockState['state'] {
   let fd: number;
   try {
-    fd = native.openat(directory, name, constants.O_RDWR);
+    fd = native.openat(directory, name, constants.O_RDWR | constants.O_NONBLOCK);
   } catch (error) {
-    if (isSystemError(error) && error.code === 'ENOENT') return false;
-    throw error;
+    if (!isSystemError(error)) throw error;
+    return error.code === 'ENOENT' ? 'free' : 'unknown';
   }
   try {
-    return !native.flockTry(fd, true);
+    return native.flockTry(fd, true) ? 'free' : 'held';
   } finally {
     native.close(fd);
   }

@@ -12,7 +12,7 @@ export const command: Command = {
   positionals: [rootArgument],
   options: {},
   details: `A shared artifact lock is a lease: somebody uses the artifact. Locks end with their holder, so none is ever
-stale and no lock file needs to be deleted. "held, holder not visible": the holder lives in another container.
+stale and no lock file needs to be deleted. "held, holder not visible": the holder lives in another container. "no permission to tell": it may be held.
 With --quiet: the names of the held lock files, one a line.`,
   example: 'weightroom locks /var/lib/weights',
   run,
@@ -28,9 +28,13 @@ const purposes: Readonly<Record<LockPurpose, string>> = {
 async function run({ arguments: given, output }: Invocation): Promise<ExitCode> {
   const { root } = await openedStore(given.positional(0));
   const locks = valueOf(await storeOutcome('the locks of the store cannot be read', () => lockStates(root)));
-  const held = locks.filter(({ state }) => state === 'held');
+  const held = locks.filter(({ state }) => state !== 'free');
   output.result({
-    document: { root, held: held.length, locks: locks.map(lockDocument) },
+    document: {
+      root,
+      held: held.filter(({ state }) => state === 'held').length,
+      locks: locks.map(lockDocument),
+    },
     text: textOf(locks, held),
     bare: held.map(({ name }) => name).join('\n'),
   });
@@ -70,9 +74,14 @@ function textOf(locks: readonly LockState[], held: readonly LockState[]): string
   return `${table(columns, held.flatMap(rows))}\n\n${free}`;
 }
 
-function rows({ purpose, key, holders, waiters }: LockState): string[][] {
+function rows({ purpose, key, state, holders, waiters }: LockState): string[][] {
   const lock = [purposes[purpose], key === null ? '' : shortKey(key)];
-  const hidden = [...lock, '', '', 'held, holder not visible'];
+  const hidden = [
+    ...lock,
+    '',
+    '',
+    state === 'unknown' ? 'no permission to tell' : 'held, holder not visible',
+  ];
   const visible = (person: LockHolder, mode: string): string[] =>
     isVisible(person) ? [...lock, mode, String(person.pid), person.command] : hidden;
   return [
