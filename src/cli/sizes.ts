@@ -35,14 +35,17 @@ function explain(text: string, unit: string): string {
   return `${JSON.stringify(text)} is not a size: write it as 192GiB, 1.5TB or a number of bytes`;
 }
 
-const gib = 1024 ** 3;
+const kib = 1024;
+const mib = 1024 * kib;
+const gib = 1024 * mib;
 
-/** GiB with one decimal; what is there but would round to nothing is "<0.1 GiB". */
+/** GiB with one decimal. A terminal has no hover for the exact number, so what is small has a smaller unit. */
 export function formatSize(bytes: number): string {
-  if (bytes > 0 && bytes < gib / 20) return '<0.1 GiB';
-  return `${(bytes / gib).toFixed(1)} GiB`;
+  if (bytes === 0 || bytes >= gib / 10) return `${(bytes / gib).toFixed(1)} GiB`;
+  if (bytes >= mib) return `${(bytes / mib).toFixed(1)} MiB`;
+  return bytes >= kib ? `${(bytes / kib).toFixed(1)} KiB` : `${bytes} B`;
 }
 
 export function formatRate(bytesPerSecond: number): string {
-  return `${(bytesPerSecond / gib).toFixed(2)} GiB/s`;
+  return `${formatSize(bytesPerSecond)}/s`;
 }

@@ -84,7 +84,7 @@ describe('the main job', () => {
     expect(listed.store_bytes).toBe(listed.other_bytes + entry.bytes);
     const table = (await place.run('ls', root)).stdout;
     expect(table).toMatch(
-      new RegExp(`^${key.slice(0, 12)} +ready +<0.1 GiB +org/tiny model +bf16 bfloat16 +0/1 `, 'm'),
+      new RegExp(`^${key.slice(0, 12)} +ready +[\\d.]+ (?:B|KiB) +org/tiny model +bf16 bfloat16 +0/1 `, 'm'),
     );
 
     const shown = (await place.json('show', root, key.slice(0, 6), '--tensors')).document;

@@ -151,7 +151,7 @@ describe('progress', () => {
     clock.ms = 11_500;
     display.show(report);
     display.clear();
-    const line = 'hashing 1 of 2, 1.0 GiB of 2.0 GiB (50%), 0.50 GiB/s, 2.0 s left\n';
+    const line = 'hashing 1 of 2, 1.0 GiB of 2.0 GiB (50%), 0.5 GiB/s, 2.0 s left\n';
     expect(stream.text).toBe(line + line);
   });
 

@@ -59,8 +59,11 @@ describe('reading sizes', () => {
 describe('writing sizes', () => {
   it.each([
     [0, '0.0 GiB'],
-    [1, '<0.1 GiB'],
-    [48_510_271, '<0.1 GiB'],
+    [1, '1 B'],
+    [1536, '1.5 KiB'],
+    [48_510_271, '46.3 MiB'],
+    [107_374_182, '102.4 MiB'],
+    [107_374_183, '0.1 GiB'],
     [1024 ** 3, '1.0 GiB'],
     [1.25 * 1024 ** 3, '1.3 GiB'],
     [1500 * 1024 ** 3, '1500.0 GiB'],
@@ -69,7 +72,7 @@ describe('writing sizes', () => {
   });
 
   it('writes rates per second', () => {
-    expect(formatRate(1.5 * 1024 ** 3)).toBe('1.50 GiB/s');
+    expect(formatRate(1.5 * 1024 ** 3)).toBe('1.5 GiB/s');
   });
 });
 
