@@ -10,7 +10,7 @@ import tseslint from 'typescript-eslint';
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/contract': [],
   native: [],
-  'src/store': ['src/contract/failure.ts', 'native'],
+  'src/store': ['src/contract/failure.ts', 'src/contract/bytes.ts', 'native'],
   'src/production': ['src/store', 'src/contract', 'native'],
   'src/registration': ['src/store', 'src/contract', 'native'],
   'src/catalog': ['src/store', 'src/contract', 'native'],

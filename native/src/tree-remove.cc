@@ -1,8 +1,10 @@
 // Removal of a tree. A directory is only ever entered through a descriptor that is proven to be the inode
 // which was looked at, so a link or another directory put in its place is never walked into. Whatever
-// changes meanwhile is looked at again, a bounded number of times. Other file systems are not entered.
+// changes meanwhile is looked at again, a bounded number of times. What is mounted below is not entered: a
+// bind mount of the same file system has the same device, so mounts are told apart by their own ids.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "directory.h"
@@ -14,6 +16,14 @@ namespace {
 
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int kRetries = 100;
+constexpr uint64_t kNoMountId = 0;
+
+// The id of the mount that an open directory lies on; kNoMountId where the kernel (before 5.8) does not tell.
+uint64_t MountOf(int fd) {
+  struct statx stat;
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stat) != 0) return kNoMountId;
+  return (stat.stx_mask & STATX_MNT_ID) != 0 ? stat.stx_mnt_id : kNoMountId;
+}
 
 bool IsOpenAs(const Descriptor& fd, const struct stat& expected) {
   struct stat stat;
@@ -38,6 +48,7 @@ class Removal {
     struct stat stat;
     if (::fstat(base, &stat) != 0) Fail("fstat");
     device_ = stat.st_dev;
+    mount_ = MountOf(base);
   }
 
   void Run(const std::string& name) {
@@ -78,15 +89,20 @@ class Removal {
     }
   }
 
+  static Failure Mounted(const std::string& name) {
+    return {EXDEV, "openat", name, "something is mounted there: unmount it first"};
+  }
+
   // False when something else has taken the place of what `stat` describes.
   bool Enter(const std::string& name, const struct stat& stat) {
-    if (stat.st_dev != device_) throw Failure{EXDEV, "openat", name, "another file system is mounted there"};
+    if (stat.st_dev != device_) throw Mounted(name);
     Descriptor fd(Retry([&] { return ::openat(Current(), name.c_str(), kOpenDirectory); }));
     if (!fd.Open() && errno == EACCES) {
       fd = OpenSealed(Current(), name, stat);
     } else if (!fd.Open() && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
       Fail("openat", name);
     }
+    if (fd.Open() && MountOf(fd.Get()) != mount_) throw Mounted(name);
     if (!fd.Open() || !IsOpenAs(fd, stat)) return false;
     // Somebody else's directory can't be changed, but may still be writable for us.
     if ((stat.st_mode & 0700) != 0700 && ::fchmod(fd.Get(), 0700) != 0 && errno != EPERM) Fail("fchmod", name);
@@ -111,6 +127,7 @@ class Removal {
 
   int base_;
   dev_t device_;
+  uint64_t mount_;
   int retries_left_ = kRetries;
   DirectoryStack stack_;
 };

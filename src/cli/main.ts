@@ -15,19 +15,25 @@ import { WrongUse, wrongUse } from './wrong-use.ts';
 
 /** Runs the process's own command line and sets its exit code. */
 export async function main(): Promise<void> {
-  forgiveClosedPipes();
+  outliveOutputs();
   const words = process.argv.slice(2);
   const output = new Output(modeOf(words), process.stdout, process.stderr);
   process.exitCode = await run(words, output);
 }
 
-/** A reader that has seen enough (`| head`) is not an error, and no reason to end a build. */
-function forgiveClosedPipes(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
+/**
+ * A reader that has seen enough (`| head`) is not an error, and an output that can't be written (a full disk
+ * under a log) is no reason to end a build: what was asked for goes on, and the exit code tells of the rest.
+ */
+function outliveOutputs(): void {
+  process.stderr.on('error', () => undefined);
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return;
+    process.stderr.write(`weightroom: the answer could not be written: ${error.message}\n`);
+    process.once('exit', () => {
+      process.exitCode = exitCodes.retryable;
     });
-  }
+  });
 }
 
 /** Known before anything is parsed, so that a mistake in the words is told in the right form too. */

@@ -2,6 +2,7 @@
  * Sizes as people write and read them. Reading is exact: `1.5TB` is 1,500,000,000,000 bytes. A unit must say
  * whether it counts in thousands or in 1024s, because for a store's limit the difference is gigabytes.
  */
+import { formatBytes } from '../contract/bytes.ts';
 import { wrongUse } from './wrong-use.ts';
 
 const steps = ['k', 'm', 'g', 't', 'p'];
@@ -35,17 +36,8 @@ function explain(text: string, unit: string): string {
   return `${JSON.stringify(text)} is not a size: write it as 192GiB, 1.5TB or a number of bytes`;
 }
 
-const kib = 1024;
-const mib = 1024 * kib;
-const gib = 1024 * mib;
-
-/** GiB with one decimal. A terminal has no hover for the exact number, so what is small has a smaller unit. */
-export function formatSize(bytes: number): string {
-  if (bytes === 0 || bytes >= gib / 10) return `${(bytes / gib).toFixed(1)} GiB`;
-  if (bytes >= mib) return `${(bytes / mib).toFixed(1)} MiB`;
-  return bytes >= kib ? `${(bytes / kib).toFixed(1)} KiB` : `${bytes} B`;
-}
-
 export function formatRate(bytesPerSecond: number): string {
-  return `${formatSize(bytesPerSecond)}/s`;
+  return `${formatBytes(bytesPerSecond)}/s`;
 }
+
+export { formatBytes as formatSize };

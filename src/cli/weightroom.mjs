@@ -3,7 +3,7 @@
 // so it is plain JavaScript for Node 14 and later. A new enough Node runs the program in this process; another
 // one hands over to the Node that this project pins, with the same arguments, streams, signals and exit code.
 import { spawn } from 'child_process';
-import { existsSync, realpathSync } from 'fs';
+import { existsSync, mkdirSync, realpathSync } from 'fs';
 import { homedir } from 'os';
 import { dirname, isAbsolute, join } from 'path';
 import { fileURLToPath } from 'url';
@@ -57,7 +57,28 @@ async function enableCompileCache() {
   const { enableCompileCache: enable } = await import('module');
   if (!enable || process.env.NODE_COMPILE_CACHE) return;
   const { XDG_CACHE_HOME: cache } = process.env;
-  enable(join(cache && isAbsolute(cache) ? cache : join(homedir(), '.cache'), 'weightroom', 'compiled'));
+  const folder = join(
+    cache && isAbsolute(cache) ? cache : join(homedir(), '.cache'),
+    'weightroom',
+    'compiled',
+  );
+  try {
+    makeFolder(folder);
+  } catch {
+    return;
+  }
+  enable(folder);
+}
+
+/** Node's recursive mkdir never returns where a file system answers ENOENT below a folder that is there, as procfs does. */
+function makeFolder(path) {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
+  }
 }
 
 async function runHere() {

@@ -2,8 +2,8 @@
  * Folders that must not become a store: those that an update, an uninstaller or a tidy-up owns, and those
  * that already hold something else. A store is later emptied by programs, so it gets a folder of its own.
  */
-import { readdirSync, realpathSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
 import { isSystemError } from '#native';
 import { failure, type Failure } from '../contract/failure.ts';
 import { directoryNames, domainFile, policyFile } from '../store/paths.ts';
@@ -28,10 +28,22 @@ export function whyProtected(root: string, { home, ownFolders }: ProtectedPlaces
       `${root} lies in the program's own folder ${folder}: an update or an uninstall would take the store with it.`,
     );
   }
+  const outer = storeAround(root);
+  if (outer !== null) {
+    return refused(`${root} lies in the store ${outer}, which counts and clears what is below it.`);
+  }
   const strangers = foreignEntries(root);
   if (strangers.length === 0) return null;
   const named = strangers.slice(0, 3).join(', ') + (strangers.length > 3 ? ', ...' : '');
   return refused(`${root} is not empty and is not a store (it holds ${named}).`);
+}
+
+/** The nearest folder above that is a store. */
+function storeAround(root: string): string | null {
+  for (let folder = dirname(root); ; folder = dirname(folder)) {
+    if (existsSync(join(folder, domainFile))) return folder;
+    if (folder === dirname(folder)) return null;
+  }
 }
 
 function refused(what: string): Failure {

@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, rename, rm, writeFile, type FileHandle } from 'node:fs/promises';
+import { open, rename, rm, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolders } from '../store/directories.ts';
 import { uuidHex } from '../store/paths.ts';
 
 export interface SampleCheckpoint {
@@ -39,7 +40,7 @@ export async function makeSampleCheckpoint(
   const path = join(folder, `llama-shaped-${tensorBytes}`);
   if (existsSync(path)) return { path, existing: true, tensorBytes };
   const unfinished = join(folder, `.unfinished-${process.pid}-${uuidHex()}`);
-  await mkdir(unfinished, { recursive: true });
+  makeFolders(unfinished);
   try {
     await writeCheckpoint(unfinished, tensors, tensorBytes, signal);
     await rename(unfinished, path);

@@ -3,11 +3,12 @@
  * other. Run again it finds all three.
  */
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { succeeded, type Outcome } from '../contract/failure.ts';
+import { formatBytes } from '../contract/bytes.ts';
+import { failed, failure, succeeded, type Failure, type Outcome } from '../contract/failure.ts';
 import type { BuildResult } from '../production/build-protocol.ts';
 import { freeBytes } from '../store/capacity.ts';
+import { makeFolders } from '../store/directories.ts';
 import type { CreatedDomain, Domain } from '../store/domain.ts';
 import { domainFile } from '../store/paths.ts';
 import { buildArtifact, type BuildWatch } from './building.ts';
@@ -36,6 +37,8 @@ export async function runSample(
   const { store: root, samples } = defaultPaths(env);
   const store = await sampleStore(root, env);
   if (!store.ok) return store;
+  const room = roomFor(sizeBytes, root);
+  if (room !== null) return failed(room);
   const making = await storeOutcome('the sample checkpoint cannot be written', async () => {
     watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
     return await makeSampleCheckpoint(samples, sizeBytes, watch.signal);
@@ -47,13 +50,34 @@ export async function runSample(
   return succeeded({ checkpoint, store: store.value, build: result, leftBehind });
 }
 
+const maxSampleBytes = 64 * 1024 ** 3;
+
+/** Checkpoint and artifact take at most this much twice; a sample must not be what fills somebody's disk. */
+function roomFor(sizeBytes: number, root: string): Failure | null {
+  if (sizeBytes > maxSampleBytes) {
+    return failure(
+      'configuration',
+      'invalid_config',
+      `${formatBytes(sizeBytes)} is too much for a sample: ask for ${formatBytes(maxSampleBytes)} at most.`,
+    );
+  }
+  const free = freeBytes(root);
+  if (2 * sizeBytes <= free) return null;
+  return failure(
+    'capacity',
+    'insufficient_capacity',
+    `a sample of ${formatBytes(sizeBytes)} and what is built from it need up to ${formatBytes(2 * sizeBytes)}, and ${formatBytes(free)} are free. Ask for a smaller one with --size.`,
+    { retryable: true, details: { free_bytes: free, needed_bytes: 2 * sizeBytes } },
+  );
+}
+
 const nothingCounted = { doneBytes: 0, totalBytes: 0, bytesPerSecond: null, secondsLeft: null };
 
 /** The store in the default place with the policy that it has, or a new serialized one. */
 async function sampleStore(root: string, env: Environment): Promise<Outcome<CreatedDomain>> {
   if (existsSync(join(root, domainFile))) return existing(await openStore(root));
   const limit = await storeOutcome('the data folder cannot be made', async () => {
-    await mkdir(dirname(root), { recursive: true, mode: 0o700 });
+    makeFolders(dirname(root), 0o700);
     return defaultLimit(dirname(root));
   });
   if (!limit.ok) return limit;

@@ -3,10 +3,11 @@
  * process, but knows nothing of processes. What is refused is refused before any weight is read.
  */
 import { newProgress, type Progress } from '#native';
+import { formatBytes } from '../contract/bytes.ts';
 import { failure, FailureError, type Failure } from '../contract/failure.ts';
 import { getOrBuild, type StoreResult } from '../store/build.ts';
 import { deadlineIn, monotonicMs } from '../store/clock.ts';
-import { openDomain } from '../store/domain.ts';
+import { openDomain, type Domain } from '../store/domain.ts';
 import type { ArtifactIdentity } from '../store/identity.ts';
 import { planArtifact } from './artifact-plan.ts';
 import type { BuildPhase, BuildRequest, BuildResult, ChildEvent } from './build-protocol.ts';
@@ -78,6 +79,25 @@ function vanished(): Failure {
   );
 }
 
+/** What this store can never hold, whatever is removed from it, is refused before its weights are read. */
+function requirePossible({ capacity }: Domain, tensorBytes: number): void {
+  const { maxArtifactBytes, maxStoreBytes } = capacity;
+  const limit = Math.min(maxArtifactBytes ?? Infinity, maxStoreBytes ?? Infinity);
+  if (tensorBytes <= limit) return;
+  const [code, what] =
+    limit === maxArtifactBytes
+      ? (['artifact_too_large', 'for one artifact'] as const)
+      : (['store_limit_exceeded', 'for everything in it'] as const);
+  throw new FailureError(
+    failure(
+      'capacity',
+      code,
+      `the tensors alone take ${formatBytes(tensorBytes)}; this store allows ${formatBytes(limit)} ${what}, and its policy never changes. Use a store with a larger limit.`,
+      { retryable: true, details: { tensor_bytes: tensorBytes, limit_bytes: limit } },
+    ),
+  );
+}
+
 interface PreparedBuild {
   readonly identity: ArtifactIdentity;
   readonly producer: CheckpointProducer;
@@ -104,7 +124,7 @@ class Job {
     this.#enter('inspecting');
     const domain = await openDomain(root);
     if (!domain.ok) throw new FailureError(domain.failure);
-    const { identity, producer, tensorBytes, written } = await this.#prepare();
+    const { identity, producer, tensorBytes, written } = await this.#prepare(domain.value);
     this.identity = identity;
 
     const ticker = new Ticker(emit);
@@ -126,7 +146,7 @@ class Job {
   }
 
   /** What is inspected and planned stays in here and in the producer, which lets go of it when it is done. */
-  async #prepare(): Promise<PreparedBuild> {
+  async #prepare(domain: Domain): Promise<PreparedBuild> {
     const { checkpoint: path, representation, component } = this.#request;
     const { signal } = this.#context;
     const inspection = await inspectCheckpoint(path, signal);
@@ -134,6 +154,7 @@ class Job {
     const { checkpoint } = inspection;
     const plan = planArtifact(checkpoint, representation);
     if (!plan.ok) throw new FailureError(plan.failure);
+    requirePossible(domain, plan.value.tensorBytes);
 
     this.#enter('fingerprinting');
     const sourceBytes = checkpoint.files.reduce((total, { sizeBytes }) => total + sizeBytes, 0);

@@ -2,7 +2,7 @@
  * The build process: one build, then exit. It can be killed at any moment: the kernel frees its locks, and
  * what it staged is cleared by the next build of the same key.
  *
- * Cancelling is the end of stdin, SIGTERM, SIGINT, the parent's death or a stdout that nobody reads any more:
+ * Cancelling is the end of stdin, SIGTERM, SIGINT, SIGHUP, SIGQUIT, the parent's death or a stdout that nobody reads any more:
  * the build is aborted and cleaned up, and the process ends with 130. Nothing but descriptors 0 to 2 comes
  * from the parent; see child-process.ts.
  */
@@ -19,8 +19,7 @@ const maxUnreadBytes = 64 * 1024;
 const cancelling = new AbortController();
 const cancel = (): void => cancelling.abort(new Error('the build was cancelled'));
 
-process.on('SIGTERM', cancel);
-process.on('SIGINT', cancel);
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, cancel);
 process.stdout.on('error', cancel);
 native.setParentDeathSignal(constants.signals.SIGTERM);
 

@@ -37,7 +37,7 @@ export async function readWeightIndex(folder: string, name: string): Promise<Ind
   }
   if (isLfsPointer(bytes)) return { problems: [lfsProblem(name, bytes)] };
   try {
-    const document = parseJsonBytes(bytes);
+    const document = parseJsonBytes(bytes, { refuseDuplicates: true });
     const map = isJsonObject(document) ? document['weight_map'] : undefined;
     if (!isJsonObject(map)) return broken(name, 'has no "weight_map" object');
     return readWeightMap(name, map);

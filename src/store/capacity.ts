@@ -5,6 +5,7 @@
 import { statfsSync } from 'node:fs';
 import { native } from '#native';
 import { failure, FailureError, type FailureCode } from '../contract/failure.ts';
+import { formatBytes } from '../contract/bytes.ts';
 import { withDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
 
@@ -32,7 +33,7 @@ export async function checkCapacity(
   if (maxArtifactBytes !== null && projectedBytes > maxArtifactBytes) {
     throw full(
       'artifact_too_large',
-      `the artifact would take ${projectedBytes} bytes; this store allows ${maxArtifactBytes} for one`,
+      `the artifact would take ${formatBytes(projectedBytes)}; this store allows ${formatBytes(maxArtifactBytes)} for one, and its policy never changes. Use a store with a larger limit.`,
       { projected_bytes: projectedBytes, max_artifact_bytes: maxArtifactBytes },
     );
   }
@@ -41,7 +42,7 @@ export async function checkCapacity(
     if (used + additionalBytes > maxStoreBytes) {
       throw full(
         'store_limit_exceeded',
-        `the store holds ${used} bytes and ${additionalBytes} more would pass its limit of ${maxStoreBytes}. Remove artifacts or quarantined entries that are no longer needed.`,
+        `the store holds ${formatBytes(used)} and ${formatBytes(additionalBytes)} more would pass its limit of ${formatBytes(maxStoreBytes)}. Remove artifacts or quarantined entries that are no longer needed, or use a store with a larger limit.`,
         { store_bytes: used, additional_bytes: additionalBytes, max_store_bytes: maxStoreBytes },
       );
     }
@@ -50,7 +51,7 @@ export async function checkCapacity(
   if (free - additionalBytes < minFreeBytes) {
     throw full(
       'insufficient_capacity',
-      `${free} bytes are free on the disk; writing ${additionalBytes} more would leave less than the ${minFreeBytes} that this store keeps free`,
+      `${formatBytes(free)} are free on the disk; writing ${formatBytes(additionalBytes)} more would leave less than the ${formatBytes(minFreeBytes)} that this store keeps free. Make room on the disk.`,
       { free_bytes: free, additional_bytes: additionalBytes, min_free_bytes: minFreeBytes },
     );
   }

@@ -52,9 +52,9 @@ export function cleanup(domain: Domain, key: string): Promise<Outcome<Removal>> 
 export function cleanupQuarantined(domain: Domain, name: string): Promise<Outcome<Removal>> {
   return outcomeOf(async () => {
     const key = keyOfName(name);
-    if (key === null || !isBasename(name) || name[64] !== '.') {
+    if (key === null || !isBasename(name)) {
       throw wrongUse(
-        `${JSON.stringify(name)} is not the name of a quarantined entry (<64 hex digits>.<reason>.<id>)`,
+        `${JSON.stringify(name)} is not the name of a quarantined entry (they start with 64 hex digits)`,
       );
     }
     return await underBothLocks(domain, key, async (directories) => {
@@ -89,13 +89,18 @@ async function underBothLocks<T>(
   key: string,
   work: (directories: DomainDirectories) => Promise<T>,
 ): Promise<T> {
-  const locks: FileLock[] = [];
   try {
     const build = await takeNow(domain, buildLock(key), (holders) => activeBuild(key, holders));
-    locks.unshift(build);
-    const artifact = await takeNow(domain, artifactLock(key), (holders) => activeLease(key, holders));
-    locks.unshift(artifact);
-    return await withDirectories(domain.root, work);
+    try {
+      const artifact = await takeNow(domain, artifactLock(key), (holders) => activeLease(key, holders));
+      try {
+        return await withDirectories(domain.root, work);
+      } finally {
+        artifact.release();
+      }
+    } finally {
+      build.release();
+    }
   } catch (error) {
     if (!isSystemError(error)) throw error;
     throw new FailureError(
@@ -104,8 +109,6 @@ async function underBothLocks<T>(
         details: { errno: error.code },
       }),
     );
-  } finally {
-    for (const lock of locks) lock.release();
   }
 }
 

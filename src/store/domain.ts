@@ -12,7 +12,7 @@ import { native, isSystemError, type SystemError } from '#native';
 import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
 import { canonicalBytes, equalAsPython, type JsonObject } from './canonical-json.ts';
 import { deadlineIn } from './clock.ts';
-import { statChild, withDirectories } from './directories.ts';
+import { makeFolders, statChild, withDirectories } from './directories.ts';
 import { isOutOfSpace, reasonOf, storageFailure } from './faults.ts';
 import { classifyFilesystem, mountOf, readMounts, type StorageClass } from './filesystem-type.ts';
 import { DocumentError } from './identity.ts';
@@ -81,7 +81,7 @@ export function openDomain(root: string, options: OpenOptions = {}): Promise<Out
     const path = resolveRoot(root);
     const { type, storageClass } = detectFilesystem(path);
     const trusted = options.requireTrustedPermissions ?? true;
-    return await unwindSystemErrors(path, async () => {
+    return await unwindSystemErrors(path, isPassing, async () => {
       requireStore(path);
       checkPermissions(path, trusted);
       return await withDirectories(path, (directories) => {
@@ -101,7 +101,9 @@ export function createDomain(request: DomainRequest): Promise<Outcome<CreatedDom
     const path = resolveRoot(request.root);
     const { type, storageClass } = detectFilesystem(path);
     requireStorageClass(request.storageClass ?? storageClass, storageClass);
-    return await unwindSystemErrors(path, async () => {
+    // A worker's start counts every such error as one that a retry may cure.
+    const always = (): boolean => true;
+    return await unwindSystemErrors(path, always, async () => {
       makeDirectories(path);
       const trusted = request.requireTrustedPermissions ?? true;
       checkPermissions(path, trusted);
@@ -133,8 +135,10 @@ function checkNames({ scope, domainId }: DomainRequest): void {
 /** `~` expanded, made absolute, links resolved as far as the path exists. */
 export function resolveRoot(root: string): string {
   if (root === '' || root.includes('\0')) throw invalid('the path of the store must not be empty');
+  if (/^~[^/]/.test(root))
+    throw invalid(`${root}: only your own home directory is known as ~; write the path out`);
   const expanded = root === '~' || root.startsWith('~/') ? join(homedir(), root.slice(1)) : root;
-  let existing = resolve(expanded);
+  let existing = absolute(expanded);
   const missing: string[] = [];
   for (;;) {
     try {
@@ -147,6 +151,19 @@ export function resolveRoot(root: string): string {
       existing = dirname(existing);
     }
   }
+}
+
+/** Names that are not UTF-8 reach us with U+FFFD in them, and would name something else from then on. */
+function absolute(path: string): string {
+  let full: string;
+  try {
+    full = resolve(path);
+  } catch (error) {
+    if (!isNodeError(error, 'ENOENT')) throw error;
+    throw invalid(`${path} is relative, and the working directory is gone`);
+  }
+  if (full.includes('\ufffd')) throw invalid(`the path ${full} is not UTF-8; a store needs one that is`);
+  return full;
 }
 
 function isNodeError(error: unknown, code: string): boolean {
@@ -183,24 +200,35 @@ function requireStorageClass(configured: StorageClass, detected: StorageClass): 
 }
 
 /** System errors of opening are `domain_unavailable`; malformed documents are a mismatch that no retry cures. */
-async function unwindSystemErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
+async function unwindSystemErrors<T>(
+  path: string,
+  retryable: (error: SystemError) => boolean,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (isSystemError(error)) throw new FailureError(unavailable(path, error));
+    if (isSystemError(error)) throw new FailureError(unavailable(path, error, retryable(error)));
     if (error instanceof DocumentError)
       throw mismatch(`the store at ${path} is not usable: ${error.message}`);
     throw error;
   }
 }
 
-function unavailable(path: string, error: SystemError): Failure {
+const lastingCodes = new Set(['EACCES', 'ELOOP', 'ENAMETOOLONG', 'ENOTDIR', 'EPERM']);
+
+/** Whether the error can be gone by the next time without anybody repairing something. */
+function isPassing(error: SystemError): boolean {
+  return !lastingCodes.has(error.code);
+}
+
+function unavailable(path: string, error: SystemError, retryable: boolean): Failure {
   return failure(
     'domain',
     'domain_unavailable',
     `the store at ${path} cannot be opened: ${reasonOf(error)}`,
     {
-      retryable: true,
+      retryable,
       details: { errno: error.code, out_of_space: isOutOfSpace(error) },
     },
   );
@@ -216,7 +244,7 @@ function requireStore(path: string): void {
       failure(
         'domain',
         'domain_unavailable',
-        `there is nothing at ${path}: is the disk mounted, is the path right?`,
+        `there is nothing at ${path}: is the disk mounted, is the path right? A new store is made with \`weightroom domain create\`.`,
         {
           retryable: true,
         },
@@ -229,13 +257,13 @@ function requireStore(path: string): void {
   } catch (error) {
     if (!isNodeError(error, 'ENOENT')) throw error;
     throw invalid(
-      `${path} is not a host-weight store: it has no ${domainFile}. Make one with \`domain create\`.`,
+      `${path} is not a host-weight store: it has no ${domainFile}. A new store is made with \`weightroom domain create\`, in a folder of its own.`,
     );
   }
 }
 
 function makeDirectories(path: string): void {
-  mkdirSync(dirname(path), { recursive: true });
+  makeFolders(dirname(path));
   for (const directory of [path, ...directoryNames.map((name) => join(path, name))]) {
     try {
       mkdirSync(directory, { mode: modes.directory });

@@ -72,6 +72,10 @@ export function lockTimeoutFailure(
 /** What taking a lock can throw, as a failure; anything else is rethrown. */
 export function lockFailure(error: unknown, stage: 'lookup' | 'production'): Failure {
   if (error instanceof LockTimeout) return lockTimeoutFailure(error, stage);
-  if (isSystemError(error)) return storageFailure(error, 'cannot take a lock of the store');
-  throw error;
+  if (!isSystemError(error)) throw error;
+  // Whatever kept the lock away, no space included, it is the domain that can't be used: the package's rule.
+  return failure('domain', 'domain_unavailable', `cannot take a lock of the store: ${reasonOf(error)}`, {
+    retryable: true,
+    details: { errno: error.code },
+  });
 }

@@ -12,16 +12,21 @@ import {
   type JsonValue,
 } from './canonical-json.ts';
 
+export interface ParseOptions {
+  /** Throws where an object has a key twice, for documents whose writer can't have meant that. */
+  readonly refuseDuplicates?: boolean;
+}
+
 /**
  * Reads bytes as Python's json.loads does: UTF-8 (surrogates let through) with or without a byte order mark,
  * UTF-16 or UTF-32, told apart by their first bytes.
  */
-export function parseJsonBytes(bytes: Uint8Array): JsonValue {
-  return parseJson(decode(bytes));
+export function parseJsonBytes(bytes: Uint8Array, options: ParseOptions = {}): JsonValue {
+  return new Parser(decode(bytes), options).document();
 }
 
 export function parseJson(text: string): JsonValue {
-  return new Parser(text).document();
+  return new Parser(text, {}).document();
 }
 
 function decode(bytes: Uint8Array): string {
@@ -113,10 +118,12 @@ const backslashUnit = 0x5c;
 
 class Parser {
   readonly #text: string;
+  readonly #refuseDuplicates: boolean;
   #at = 0;
 
-  constructor(text: string) {
+  constructor(text: string, { refuseDuplicates = false }: ParseOptions) {
     this.#text = text;
+    this.#refuseDuplicates = refuseDuplicates;
   }
 
   document(): JsonValue {
@@ -181,7 +188,10 @@ class Parser {
       if (this.#text[this.#at] !== ':') throw this.#error('expected a colon');
       this.#at += 1;
       this.#blank();
-      // A key that is there already loses its value: the last one wins.
+      if (this.#refuseDuplicates && Object.hasOwn(object, key)) {
+        throw this.#error(`the key ${JSON.stringify(key)} stands there twice`);
+      }
+      // Otherwise a key that is there already loses its value: the last one wins.
       const value = this.#value(depth + 1);
       if (key === '__proto__') Object.defineProperty(object, key, { ...ownField, value });
       else object[key] = value;

@@ -3,7 +3,7 @@
  * may touch its bytes. Payloads are read through descriptors opened while it was checked, so what was
  * validated is what is read.
  */
-import { native } from '#native';
+import { native, isSystemError } from '#native';
 import type { ArtifactIdentity } from './identity.ts';
 import type { FileLock } from './lock.ts';
 import type { Manifest, TensorEntry } from './manifest.ts';
@@ -82,6 +82,8 @@ export class Lease {
     }
     const bytes = Buffer.allocUnsafe(entry.nbytes);
     const read = await native.pread(payload.fd, bytes, offset);
+    // Closed meanwhile, the descriptor may have become another file's before the bytes were read.
+    if (this.#closed) throw new Error('the lease was closed while it was read');
     if (read !== entry.nbytes) throw new Error(`the payload of ${JSON.stringify(name)} ended early`);
     return bytes;
   }
@@ -90,7 +92,13 @@ export class Lease {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    for (const { fd } of this.#payloads.values()) native.close(fd);
-    this.#lock.release();
+    try {
+      for (const { fd } of this.#payloads.values()) native.close(fd);
+      this.#lock.release();
+    } catch (error) {
+      // Unlocking can fail, but the descriptor is closed then too, and the lock goes with it.
+      if (!isSystemError(error)) throw error;
+      this.#lock.release();
+    }
   }
 }

@@ -29,7 +29,7 @@ export interface LockState {
   readonly name: string;
   readonly purpose: LockPurpose;
   readonly key: string | null;
-  /** `unknown`: a holder could be hidden from here, and the file is not ours to try. Never taken for free. */
+  /** `unknown`: the file is not ours to open, so it can't be told or is of no use. Never taken for free. */
   readonly state: 'free' | 'held' | 'unknown';
   /** Empty while the state is `held`: held, holder not visible (another PID namespace). */
   readonly holders: readonly LockHolder[];
@@ -93,7 +93,7 @@ export async function lockStates(root: string, proc = '/proc'): Promise<LockStat
       const meaning = meaningOf(name);
       if (meaning === null) continue;
       const { holders, waiters, certain } = table.of(stat, device);
-      const state = holders.length > 0 ? 'held' : certain ? 'free' : tryLock(directory, name);
+      const state = holders.length > 0 ? 'held' : stateWithoutHolder(directory, name, certain);
       states.push({ name, ...meaning, state, holders, waiters });
     }
     return states.sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -122,8 +122,11 @@ function meaningOf(name: string): { purpose: LockPurpose; key: string | null } |
   return rest === '.artifact.lock' ? { purpose: 'artifact', key } : null;
 }
 
-/** Tries the lock: this can make somebody's attempt without waiting fail, so it is the last resort. */
-function tryLock(directory: number, name: string): LockState['state'] {
+/**
+ * Only where a holder could be hidden the lock is tried, as that can make somebody's attempt without waiting
+ * fail. A file that we may not even open is not free for us, whoever holds it.
+ */
+function stateWithoutHolder(directory: number, name: string, certain: boolean): LockState['state'] {
   let fd: number;
   try {
     fd = native.openat(directory, name, constants.O_RDWR | constants.O_NONBLOCK);
@@ -132,7 +135,7 @@ function tryLock(directory: number, name: string): LockState['state'] {
     return error.code === 'ENOENT' ? 'free' : 'unknown';
   }
   try {
-    return native.flockTry(fd, true) ? 'free' : 'held';
+    return certain || native.flockTry(fd, true) ? 'free' : 'held';
   } finally {
     native.close(fd);
   }

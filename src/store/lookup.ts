@@ -81,6 +81,9 @@ export async function inspectKey(
     if (found === null) return { status: 'miss' };
     identity = found;
   } catch (error) {
+    // It may have been removed while it was read without a lock.
+    if (isSystemError(error) && error.code === 'ENOENT' && !(await isThere(domain, key)))
+      return { status: 'miss' };
     return { ...classify(error, key) };
   }
   if (identity.key !== key) {
@@ -94,6 +97,10 @@ export async function inspectKey(
     };
   }
   return await inspectArtifact(domain, identity, options);
+}
+
+async function isThere(domain: Domain, key: string): Promise<boolean> {
+  return await withDirectories(domain.root, ({ artifacts }) => childExists(artifacts, key));
 }
 
 async function find(
@@ -113,10 +120,52 @@ async function find(
     const reason = lockFailure(error, 'lookup');
     return { status: error instanceof LockTimeout ? 'timeout' : 'failed', failure: reason };
   }
-  let kept = false;
   const counter = progress ?? newProgress();
   const stopHashing = (): void => void Atomics.store(counter, 1, 1n);
   signal?.addEventListener('abort', stopHashing);
+  let result: LookupResult | null = null;
+  let unreleased: SystemError | null = null;
+  try {
+    result = await findLocked(
+      domain,
+      identity,
+      lock,
+      { validation, deadline, signal, counter },
+      recordInvalid,
+    );
+  } finally {
+    signal?.removeEventListener('abort', stopHashing);
+    if (result?.status !== 'hit') unreleased = releaseError(lock);
+  }
+  return unreleased === null
+    ? result
+    : { status: 'failed', failure: storageFailure(unreleased, 'cannot let go of a lock of the store') };
+}
+
+/** The lock has gone with its descriptor all the same; that something is wrong must still be told. */
+function releaseError(lock: FileLock): SystemError | null {
+  try {
+    lock.release();
+    return null;
+  } catch (error) {
+    if (isSystemError(error)) return error;
+    throw error;
+  }
+}
+
+interface Search extends Omit<LookupOptions, 'progress'> {
+  readonly validation: ValidationLevel;
+  readonly counter: Progress;
+}
+
+/** With the shared lock held. Only a hit keeps it, in its lease. */
+async function findLocked(
+  domain: Domain,
+  identity: ArtifactIdentity,
+  lock: FileLock,
+  { validation, deadline, signal, counter }: Search,
+  recordInvalid: boolean,
+): Promise<LookupResult> {
   try {
     return await withDirectories(domain.root, async (directories): Promise<LookupResult> => {
       const state = entryState(directories, identity.key);
@@ -127,17 +176,10 @@ async function find(
           progress: counter,
         });
         const lease = await leaseUnlessDenied(validated, lock, directories);
-        if (lease === null) {
-          return invalid(
-            failure(
-              'lookup',
-              'artifact_denied',
-              `artifact ${identity.key} was denied while it was looked up`,
-            ),
-          );
-        }
-        kept = true;
-        return { status: 'hit', lease };
+        if (lease !== null) return { status: 'hit', lease };
+        return invalid(
+          failure('lookup', 'artifact_denied', `artifact ${identity.key} was denied while it was looked up`),
+        );
       } catch (error) {
         signal?.throwIfAborted();
         const verdict = classify(error, identity.key);
@@ -151,9 +193,6 @@ async function find(
       status: 'failed',
       failure: storageFailure(error, `cannot look into the store for artifact ${identity.key}`),
     };
-  } finally {
-    signal?.removeEventListener('abort', stopHashing);
-    if (!kept) lock.release();
   }
 }
 

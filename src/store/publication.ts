@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { native, isSystemError, type SystemError } from '#native';
 import { failure, type Detail, type Failure } from '../contract/failure.ts';
 import { canonicalJson } from './canonical-json.ts';
-import { openDirectory, statChild, type DomainDirectories } from './directories.ts';
+import { openDirectory, requireSameRoot, statChild, type DomainDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
 import { errorDetail, isStructural, reasonOf, storageFailure } from './faults.ts';
 import { FileLock } from './lock.ts';
@@ -30,10 +30,13 @@ export async function publish(publication: Publication): Promise<Failure | null>
   const key = publication.manifest.identity.key;
   const attempt: Attempt = { authoritative: false, failure: null };
   try {
+    requireSameRoot(publication.domain.root, publication.directories);
     const lock = await FileLock.exclusive(join(publication.domain.root, 'locks', artifactLock(key)), {
       deadline: null,
     });
     try {
+      // Again: waiting for the lock can have taken long.
+      requireSameRoot(publication.domain.root, publication.directories);
       await publishLocked(publication, attempt);
     } finally {
       lock.release();
@@ -196,6 +199,7 @@ export async function discardStaging(
 ): Promise<void> {
   try {
     if (statChild(directories.tmp, stagingName) === null) return;
+    requireSameRoot(domain.root, directories);
     const lock = await FileLock.exclusive(join(domain.root, 'locks', artifactLock(key)), { deadline: null });
     try {
       await native.removeTree(directories.tmp, stagingName);

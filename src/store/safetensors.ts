@@ -113,10 +113,28 @@ function checkSize(tensor: HeaderTensor, label: string): void {
   const bits = elementBits.get(tensor.dtype);
   if (bits === undefined)
     throw new PayloadError(`${label} has the unknown dtype ${JSON.stringify(tensor.dtype)}`);
+  requireCountable(tensor.shape, label);
   const expected = tensor.shape.reduce((total, size) => total * BigInt(size), BigInt(bits));
   if (expected !== BigInt(tensor.end - tensor.start) * 8n) {
     throw new PayloadError(
       `${label} is [${tensor.shape.join(', ')}] of ${tensor.dtype}, ${expected / 8n} bytes, but its range holds ${tensor.end - tensor.start}`,
+    );
+  }
+}
+
+/**
+ * Other readers multiply the sizes one after another in machine integers, a size of 0 among them or not, and
+ * so do strides from the other end: a shape that overflows on the way is one that they refuse.
+ */
+function requireCountable(shape: readonly number[], label: string): void {
+  let elements = 1;
+  let stride = 1;
+  for (let axis = 0; axis < shape.length; axis += 1) {
+    elements *= shape[axis] as number;
+    stride *= Math.max(shape[shape.length - 1 - axis] as number, 1);
+    if (Number.isSafeInteger(elements) && Number.isSafeInteger(stride)) continue;
+    throw new PayloadError(
+      `${label} has the shape [${shape.join(', ')}], whose sizes multiply past what can be counted`,
     );
   }
 }
@@ -317,12 +335,18 @@ class HeaderReader {
     const raw = this.#bytes.subarray(from, this.#at);
     this.#at += 1;
     const text = this.#decode(raw);
-    if (!escaped) return text;
+    return escaped ? this.#unescape(text) : text;
+  }
+
+  #unescape(text: string): string {
+    let value: string;
     try {
-      return JSON.parse(`"${text}"`) as string;
+      value = JSON.parse(`"${text}"`) as string;
     } catch {
       throw this.#error('a string has an unknown escape');
     }
+    if (!value.isWellFormed()) throw this.#error('a string has half of a surrogate pair, which is no text');
+    return value;
   }
 
   #decode(raw: Buffer): string {

@@ -80,9 +80,24 @@ export class StagingWriter implements ArtifactWriter {
       tensors.map(({ spec, nbytes }) => ({ ...spec, dtype: spec.dtype.safetensors, nbytes })),
     );
     const sizeBytes = tensors.reduce((total, { nbytes }) => total + nbytes, header.length);
-    await this.#checkCapacity(this.#reservedBytes + sizeBytes, sizeBytes);
     this.#reservedBytes += sizeBytes;
+    try {
+      await this.#checkCapacity(this.#reservedBytes, sizeBytes);
+      return await this.#createPayload(name, sorted, header, sizeBytes);
+    } catch (error) {
+      // A producer may do without this payload: then neither its name nor its bytes may count.
+      this.#reservedBytes -= sizeBytes;
+      this.#names.delete(name);
+      throw error;
+    }
+  }
 
+  async #createPayload(
+    name: string,
+    specs: readonly TensorSpec[],
+    header: Buffer,
+    sizeBytes: number,
+  ): Promise<PayloadFile> {
     const flags = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR;
     const fd = native.openat(this.#staging, name, flags, modes.beingWritten);
     try {
@@ -90,12 +105,12 @@ export class StagingWriter implements ArtifactWriter {
       const bytes = native.payloadWriter(
         fd,
         header,
-        tensors.map(({ nbytes }) => nbytes),
+        specs.map((spec) => specBytes(spec)),
       );
-      const payload = new StagedPayload(fd, sorted, bytes, (digests) => {
+      const payload = new StagedPayload(fd, specs, bytes, (digests) => {
         this.#open.delete(payload);
         native.fchmod(fd, modes.file);
-        this.#closed.push({ name, specs: sorted, sizeBytes, digests });
+        this.#closed.push({ name, specs, sizeBytes, digests });
         const sync = syncAndClose(fd);
         // Looked at in finalize() or abort(); until then a rejection must not count as unhandled.
         sync.catch(() => undefined);
@@ -105,6 +120,8 @@ export class StagingWriter implements ArtifactWriter {
       return payload;
     } catch (error) {
       native.close(fd);
+      // Left there it would be a file that the manifest does not list.
+      native.unlinkat(this.#staging, name);
       throw error;
     }
   }
@@ -166,7 +183,7 @@ export class StagingWriter implements ArtifactWriter {
 
   /** Closes what is still open. The files are the caller's to remove, with the staging directory. */
   async abort(): Promise<void> {
-    for (const payload of this.#open) payload.abandon();
+    await Promise.all([...this.#open].map((payload) => payload.abandon()));
     this.#open.clear();
     await Promise.allSettled(this.#syncs);
   }
@@ -243,9 +260,12 @@ class StagedPayload implements PayloadFile {
     }
   }
 
-  abandon(): void {
+  async abandon(): Promise<void> {
     if (this.#done) return;
     this.#done = true;
+    // A call that a producer did not wait for may still write: closed under it, the descriptor could become
+    // another file's, and the bytes would land there.
+    await this.#bytes.finish().catch(() => undefined);
     native.close(this.#fd);
   }
 

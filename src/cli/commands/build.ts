@@ -31,10 +31,14 @@ export const command: Command = {
     component: { value: 'NAME', help: 'which part of a model this is (default model)' },
     'model-id': { value: 'ID', help: 'default: from the Hub snapshot, config.json or the folder' },
     revision: { value: 'R', help: 'default: from the Hub snapshot' },
+    full: {
+      help: 'an artifact that is there counts only if every byte of it is right; else it is built anew',
+    },
     timeout: { value: 'SECONDS', help: 'the longest wait for others who build (default: no limit)' },
   },
   details: `The checkpoint is a Hugging Face folder, its index, or its only .safetensors file. Everything that is wrong
-with it is found before anything is built. Ctrl+C cancels and leaves nothing behind.
+with it is found before anything is built; then its weights are read once to know which artifact they are, also
+for one that is there already. Ctrl+C cancels and leaves nothing behind.
 With --quiet: the key.
 
 ${whoHitsIt}`,
@@ -67,6 +71,7 @@ function requestOf(given: Arguments): Parameters<typeof buildArtifact>[1] {
     component: given.text('component') ?? null,
     modelId: given.text('model-id') ?? null,
     revision: given.text('revision') ?? null,
+    validation: given.flag('full') ? 'full_checksum' : 'manifest_and_metadata',
     timeoutMs: timeout === undefined ? null : parseSeconds(timeout, '--timeout') * 1000,
   };
 }

@@ -8,6 +8,7 @@ import { formatMoment, isoMoment } from '../durations.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
 import { formatSize } from '../sizes.ts';
 import { openedStore, rootArgument, valueOf } from '../store-arguments.ts';
+import { printable } from '../printable.ts';
 import { table } from '../table.ts';
 
 export const command: Command = {
@@ -59,7 +60,7 @@ async function run({ arguments: given, output }: Invocation): Promise<ExitCode> 
       entries.length === 0
         ? 'Nothing is in quarantine.'
         : `${table(columns, rows)}\n\n${count(entries.length, 'entry', 'entries')}, ${formatSize(bytes)}.`,
-    bare: entries.map(({ name }) => name).join('\n'),
+    bare: entries.map(({ name }) => printable(name)).join('\n'),
   });
   return exitCodes.done;
 }

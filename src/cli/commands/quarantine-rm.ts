@@ -6,6 +6,7 @@ import { inventory } from '../../store/inventory.ts';
 import type { Command, Invocation } from '../command.ts';
 import { count } from '../documents.ts';
 import { exitCodeOf, exitCodes, type ExitCode } from '../exit-codes.ts';
+import { printable } from '../printable.ts';
 import { formatSize } from '../sizes.ts';
 import { openedStore, rootArgument, valueOf } from '../store-arguments.ts';
 import { wrongUse } from '../wrong-use.ts';
@@ -65,8 +66,9 @@ async function run({ arguments: given, output }: Invocation): Promise<ExitCode> 
 }
 
 function lineOf({ name, removed, removedBytes, failure }: RemovedEntry): string {
-  if (failure !== null) return `${name}: ${failure.message}`;
-  return removed ? `${name}: removed, ${formatSize(removedBytes)}` : `${name}: was not there`;
+  const shown = printable(name);
+  if (failure !== null) return `${shown}: ${failure.message}`;
+  return removed ? `${shown}: removed, ${formatSize(removedBytes)}` : `${shown}: was not there`;
 }
 
 function chosenNames(words: readonly string[], all: boolean, present: readonly string[]): readonly string[] {

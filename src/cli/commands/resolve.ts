@@ -1,5 +1,7 @@
 /** `weightroom resolve`: what a loader that asks for an identity would do, and why. */
-import { readFileSync } from 'node:fs';
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { addAbortSignal } from 'node:stream';
 import { isSystemError } from '#native';
 import type { Failure } from '../../contract/failure.ts';
 import { nearestArtifacts, type NearArtifact } from '../../host/nearest.ts';
@@ -9,6 +11,7 @@ import { deadlineIn } from '../../store/clock.ts';
 import { reasonOf } from '../../store/faults.ts';
 import { ArtifactIdentity, DocumentError } from '../../store/identity.ts';
 import { parseJsonBytes } from '../../store/json-parser.ts';
+import { maxMetadataBytes } from '../../store/paths.ts';
 import { resolve, runtimeModes, type Resolution, type RuntimeMode } from '../../store/resolve.ts';
 import { parseSeconds } from '../arguments.ts';
 import { Interrupted, type Command, type Invocation } from '../command.ts';
@@ -18,7 +21,7 @@ import { exitCodeOf, exitCodes, type ExitCode } from '../exit-codes.ts';
 import { nearDocument, nearText } from '../near-artifacts.ts';
 import { rootArgument } from '../store-arguments.ts';
 import { fields } from '../table.ts';
-import { wrongUse } from '../wrong-use.ts';
+import { wrongUse, type WrongUse } from '../wrong-use.ts';
 
 export const command: Command = {
   positionals: [rootArgument, { name: 'identity.json', required: true }],
@@ -40,7 +43,7 @@ async function run({ arguments: given, output, signal }: Invocation): Promise<Ex
   const mode = given.text('mode') as RuntimeMode | undefined;
   if (mode === undefined) throw wrongUse('--mode is missing: preferred or required.');
   const root = given.positional(0);
-  const identity = readIdentity(given.positional(1));
+  const identity = await uninterrupted(signal, () => readIdentity(given.positional(1), signal));
   const seconds = parseSeconds(given.text('timeout') ?? '10', '--timeout');
   const validation = given.flag('full') ? 'full_checksum' : 'manifest_and_metadata';
   const options = { validation, deadline: deadlineIn(seconds * 1000), signal } as const;
@@ -83,10 +86,10 @@ async function uninterrupted<T>(signal: AbortSignal, work: () => Promise<T>): Pr
   }
 }
 
-function readIdentity(path: string): ArtifactIdentity {
+async function readIdentity(path: string, signal: AbortSignal): Promise<ArtifactIdentity> {
   try {
-    const value = parseJsonBytes(readFileSync(path === '-' ? 0 : path));
-    return ArtifactIdentity.of(withinShow(value));
+    const bytes = path === '-' ? await readStandardInput(signal) : await readIdentityFile(path);
+    return ArtifactIdentity.of(withinShow(parseJsonBytes(bytes)));
   } catch (error) {
     if (error instanceof JsonError || error instanceof DocumentError) {
       throw wrongUse(`${path} holds no identity: ${error.message}.`);
@@ -94,6 +97,34 @@ function readIdentity(path: string): ArtifactIdentity {
     if (isSystemError(error)) throw wrongUse(`the identity cannot be read from ${path}: ${reasonOf(error)}.`);
     throw error;
   }
+}
+
+async function readIdentityFile(path: string): Promise<Buffer> {
+  // O_NONBLOCK: opening a FIFO would wait for its writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile()) throw wrongUse(`${path} is not a regular file. Give - to read from standard input.`);
+    if (stat.size > maxMetadataBytes) throw tooLarge(path);
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+async function readStandardInput(signal: AbortSignal): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of addAbortSignal(signal, process.stdin) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxMetadataBytes) throw tooLarge('standard input');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function tooLarge(what: string): WrongUse {
+  return wrongUse(`${what} holds more than ${maxMetadataBytes} bytes, which no identity has.`);
 }
 
 /** `weightroom show --json` and manifests have the identity as one of their fields. */
@@ -137,7 +168,7 @@ function textOf(
     fields(
       [
         ['key', identity.key],
-        ['checked', level],
+        ...(near === null && attempts.length > 0 ? [['checked', level] as const] : []),
         ...attempts.map(
           ({ stage, result, action, elapsedMs, failure }) =>
             [

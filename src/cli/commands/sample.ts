@@ -15,7 +15,7 @@ export const command: Command = {
   options: { size: { value: 'SIZE', help: 'about how large the checkpoint is (default 64MiB)' } },
   details: `Makes a small sharded checkpoint and a serialized store under the XDG data directory (by default
 ~/.local/share/weightroom), builds the checkpoint as bf16 and shows what came of it. Run again it finds what
-is there. Deleting that folder undoes it.`,
+is there. To undo it, remove the artifact with \`weightroom remove\`, then delete that folder.`,
   example: 'weightroom sample --size 256MiB',
   interruptible: true,
   run: (invocation) => showSample(invocation, []),

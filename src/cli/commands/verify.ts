@@ -19,7 +19,7 @@ export const command: Command = {
   positionals: [rootArgument, { name: 'key', required: false, many: true }],
   options: { full: { help: 'hash every payload byte, not only manifest and metadata' } },
   details: `Without keys every published artifact is checked. Nothing is changed: what fails is reported, and stays in
-the store until it is rebuilt or removed. With --quiet: the keys that did not pass, one a line.
+the store until it is removed or built anew with \`build --full\`. With --quiet: the keys that did not pass, one a line.
 
 Without --full the payload's bytes are not read: a flipped bit in a weight goes unseen.`,
   example: 'weightroom verify /var/lib/weights --full',
@@ -180,4 +180,4 @@ function isRefused({ status }: Verification): boolean {
 }
 
 const advice =
-  'Nothing was changed. An artifact that did not pass is rebuilt by its next build, or goes with `weightroom remove`.';
+  'Nothing was changed. An artifact that did not pass is built anew by `weightroom build --full`, or goes with `weightroom remove`.';

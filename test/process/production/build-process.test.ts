@@ -189,7 +189,7 @@ describe('cancelling in the middle', () => {
     expect(scene.staged()).toEqual([]);
   });
 
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s is a cancel too', async (signal) => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const)('%s is a cancel too', async (signal) => {
     scene.large();
     const build = inPhase('producing', ({ pid }) => process.kill(pid as number, signal));
     expect((await build.result).status).toBe('cancelled');

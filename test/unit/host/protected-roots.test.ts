@@ -33,6 +33,15 @@ it("refuses the program's own folder and all below it, whatever link it is known
   expect(refusal(`${application}-2`)).toBeNull();
 });
 
+it('refuses a folder inside another store, however deep', () => {
+  const outer = join(folder, 'outer');
+  mkdirSync(join(outer, 'artifacts'), { recursive: true });
+  writeFileSync(join(outer, 'domain.json'), '{}');
+  expect(refusal(join(outer, 'artifacts'))).toContain(`lies in the store ${outer}`);
+  expect(refusal(join(outer, 'new', 'deep'))).toContain(`lies in the store ${outer}`);
+  expect(refusal(outer)).toBeNull();
+});
+
 it('refuses a folder that holds something else, and names it', () => {
   const used = join(folder, 'used');
   mkdirSync(used);
