@@ -52,6 +52,8 @@ interface Build {
   readonly producer: WeightProducer;
   readonly options: BuildOptions;
   readonly signal: AbortSignal;
+  /** Whether the key's artifact is authoritative, whatever comes after that. */
+  committed: boolean;
 }
 
 export async function getOrBuild(
@@ -68,6 +70,7 @@ export async function getOrBuild(
     producer,
     options,
     signal: options.signal ?? new AbortController().signal,
+    committed: false,
   };
 
   enter(build, 'looking-up');
@@ -148,15 +151,14 @@ async function buildUnderKeyLock(build: Build): Promise<StoreResult> {
   enter(build, 'waiting-for-build-lock');
   const lock = await take(build, buildLock(build.identity.key));
   if (!(lock instanceof FileLock)) return lock;
-  let result: StoreResult | null = null;
+  let result: StoreResult;
   let releaseFailure: Failure | null = null;
   try {
     result = await buildLocked(build);
   } finally {
     release(lock, (error) => {
       // Once the artifact is committed its outcome stands; before, the error is what there is to tell.
-      if (result !== null && 'lease' in result)
-        warn(build, `releasing the build lock failed: ${error.message}`);
+      if (build.committed) warn(build, `releasing the build lock failed: ${error.message}`);
       else
         releaseFailure = failure(
           'domain',
@@ -171,7 +173,10 @@ async function buildUnderKeyLock(build: Build): Promise<StoreResult> {
 
 async function buildLocked(build: Build): Promise<StoreResult> {
   const again = await look(build);
-  if (again.status === 'hit') return { status: 'joined', lease: again.lease };
+  if (again.status === 'hit') {
+    build.committed = true;
+    return { status: 'joined', lease: again.lease };
+  }
   if (again.status === 'timeout' || again.status === 'failed') return again;
   let refused: StoreResult | null;
   try {
@@ -184,6 +189,7 @@ async function buildLocked(build: Build): Promise<StoreResult> {
     return failedWith(storageFailure(error, 'the store cannot be opened'));
   }
   if (refused !== null) return refused;
+  build.committed = true;
   // What is committed is returned: a cancel that comes this late changes nothing.
   const opened = await lookup(build.domain, build.identity, { ...build.options, signal: undefined });
   return opened.status === 'hit' ? { status: 'built', lease: opened.lease } : opened;
