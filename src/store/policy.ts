@@ -8,6 +8,7 @@ import {
   canonicalJson,
   equalAsPython,
   isInteger,
+  JsonFloat,
   type JsonObject,
   type JsonValue,
 } from './canonical-json.ts';
@@ -121,9 +122,12 @@ function limit(value: JsonValue | undefined, what: string): number | null {
 }
 
 function whole(value: JsonValue | undefined, what: string, least: number): number {
-  if (!isInteger(value) || value < least)
+  // Workers compare with Python's ==, for which 196608.0 is as good as 196608.
+  const number = value instanceof JsonFloat && what !== 'policy_version' ? value.value : value;
+  if (!isInteger(number) || number < least) {
     throw mismatch(`${policyFile} has an invalid ${what}: ${printable(value)}`);
-  return Number(value);
+  }
+  return Number(number);
 }
 
 export function hasExactly(document: JsonObject, keys: readonly string[]): boolean {

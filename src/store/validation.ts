@@ -91,6 +91,7 @@ export async function validateEntry(
     }
     requireIdentity(manifest, identity);
     payloads.push(...(await openPayloads(entry, manifest, domain, options)));
+    const fingerprint = backingFingerprint(payloads, domain.uuid, marker.publicationId);
     return {
       manifest,
       payloads,
@@ -99,9 +100,12 @@ export async function validateEntry(
         domainUuid: domain.uuid,
         publicationId: marker.publicationId,
         validationLevel: options.level,
-        backingFingerprint: backingFingerprint(payloads, domain.uuid, marker.publicationId),
+        backingFingerprint: fingerprint,
       },
     };
+  } catch (error) {
+    for (const { fd } of payloads) native.close(fd);
+    throw error;
   } finally {
     native.close(entry);
   }
