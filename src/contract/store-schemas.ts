@@ -27,7 +27,7 @@ export const domainFacts = z.object({
   filesystemType: z.string(),
   policyVersion: amount,
   capacity,
-  /** domain-policy.json as it is on disk, indented for reading. */
+  /** domain-policy.json as it is on disk: canonical JSON, one line. */
   policyDocument: z.string(),
 });
 export type DomainFacts = z.infer<typeof domainFacts>;
@@ -107,7 +107,7 @@ export const storeCheck = z.object({
   problems: listOf(
     z.object({ field: z.enum(planFields), severity: z.enum(['error', 'warning']), message: z.string() }),
   ),
-  /** The exact policy that would be written, indented for reading; null while there can't be one. */
+  /** The exact policy that would be written, canonical JSON in one line; null while there can't be one. */
   policyDocument: z.string().nullable(),
   /** The policy of the store that is there. */
   existingPolicyDocument: z.string().nullable(),

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { succeeded, type Outcome } from '../contract/failure.ts';
-import type { BuildResult } from '../production/build-protocol.ts';
+import type { BuildRequest, BuildResult } from '../production/build-protocol.ts';
 import { freeBytes } from '../store/capacity.ts';
 import type { CreatedDomain, Domain } from '../store/domain.ts';
 import { domainFile } from '../store/paths.ts';
@@ -27,24 +27,44 @@ export const defaultSampleBytes = 64 * 1024 ** 2;
 /** The checkpoint's own names: its identity is the same wherever it lies. */
 const sampleModel = { modelId: 'weightroom/sample', revision: '1', representation: 'bf16' } as const;
 
+export interface SampleMaterials {
+  readonly checkpoint: SampleCheckpoint;
+  readonly store: CreatedDomain;
+  /** What makes the one from the other. */
+  readonly request: Omit<BuildRequest, 'domain'> & { readonly representation: 'bf16' };
+}
+
+/** Makes or finds the checkpoint and the store. Throws the signal's reason when it fires. */
+export async function prepareSample(
+  env: Environment,
+  sizeBytes: number,
+  signal: AbortSignal,
+): Promise<Outcome<SampleMaterials>> {
+  const { store: root, samples } = defaultPaths(env);
+  const store = await sampleStore(root, env);
+  if (!store.ok) return store;
+  const making = await storeOutcome(
+    'the sample checkpoint cannot be written',
+    async () => await makeSampleCheckpoint(samples, sizeBytes, signal),
+  );
+  if (!making.ok) return making;
+  const checkpoint = making.value;
+  const request = { ...sampleModel, checkpoint: checkpoint.path };
+  return succeeded({ checkpoint, store: store.value, request });
+}
+
 /** Throws the signal's reason when it fires before the build starts; from then on the result says so. */
 export async function runSample(
   env: Environment,
   sizeBytes: number,
   watch: BuildWatch,
 ): Promise<Outcome<Sample>> {
-  const { store: root, samples } = defaultPaths(env);
-  const store = await sampleStore(root, env);
-  if (!store.ok) return store;
-  const making = await storeOutcome('the sample checkpoint cannot be written', async () => {
-    watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
-    return await makeSampleCheckpoint(samples, sizeBytes, watch.signal);
-  });
-  if (!making.ok) return making;
-  const checkpoint = making.value;
-  const request = { ...sampleModel, checkpoint: checkpoint.path };
-  const { result, leftBehind } = await buildArtifact(store.value.domain, request, watch);
-  return succeeded({ checkpoint, store: store.value, build: result, leftBehind });
+  watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
+  const prepared = await prepareSample(env, sizeBytes, watch.signal);
+  if (!prepared.ok) return prepared;
+  const { checkpoint, store, request } = prepared.value;
+  const { result, leftBehind } = await buildArtifact(store.domain, request, watch);
+  return succeeded({ checkpoint, store, build: result, leftBehind });
 }
 
 const nothingCounted = { doneBytes: 0, totalBytes: 0, bytesPerSecond: null, secondsLeft: null };

@@ -3,7 +3,7 @@
  * the root accounted for. What no state explains is `other`: listed, never touched.
  * Source: host-weight store specification, sections 7 and 8.
  */
-import { native, type TreeEntry } from '#native';
+import { native, type Stat, type TreeEntry } from '#native';
 import { freeBytes } from './capacity.ts';
 import { openDirectory, statChild, withDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
@@ -25,6 +25,8 @@ export interface InventoryEntry {
   /** The sticky bit is set: a publication or a move was interrupted, and the entry is not served. */
   readonly invalidated: boolean;
   readonly modifiedNs: bigint;
+  /** Of the entry itself, not of what lies in it. */
+  readonly stat: Stat;
 }
 
 export interface OtherEntry {
@@ -93,6 +95,7 @@ function inventoryEntry(
     reason: state === 'quarantined' ? quarantineReason(entry.name) : denied,
     invalidated: state !== 'denied' && (entry.stat.mode & modes.invalidated) !== 0,
     modifiedNs: entry.stat.mtimeNs,
+    stat: entry.stat,
   };
 }
 
