@@ -80,6 +80,8 @@ export class DeskBuild {
 
   watch(signal: AbortSignal | undefined): EventStream<BuildEvent> {
     const unsubscribe = this.events.subscribe((event) => {
+      // A phase that has ended makes no progress.
+      if (event.type === 'state' || event.type === 'result') stream.discard('progress');
       stream.push(event, event.type === 'progress' || event.type === 'state' ? event.type : null);
       if (event.type === 'result') stream.end();
     });

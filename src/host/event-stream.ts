@@ -23,6 +23,9 @@ interface Reader<T> {
   readonly reject: (error: unknown) => void;
 }
 
+/** A reader that is this far behind is cut off: it has to ask anew anyway. */
+const mostQueued = 10_000;
+
 const done = { done: true, value: undefined } as const;
 
 export class EventStream<T> implements AsyncIterableIterator<T, undefined, void> {
@@ -54,8 +57,14 @@ export class EventStream<T> implements AsyncIterableIterator<T, undefined, void>
       return;
     }
     const at = slot === null ? -1 : this.#queue.findIndex((queued) => queued.slot === slot);
-    if (at < 0) this.#queue.push({ event, slot });
+    if (this.#queue.length >= mostQueued) this.#abandon();
+    else if (at < 0) this.#queue.push({ event, slot });
     else this.#queue[at] = { event, slot };
+  }
+
+  /** Takes back what nobody has read yet and what has become untrue. */
+  discard(slot: string): void {
+    this.#queue = this.#queue.filter((queued) => queued.slot !== slot);
   }
 
   /** What is queued is still read. */
