@@ -41,7 +41,7 @@ export class ArtifactReader {
     return {
       key,
       path: join(store.root, 'artifacts', key),
-      entries: store.rowsOf(look).filter((row) => row.key === key),
+      entries: look.snapshot.rows.filter((row) => row.key === key).map(store.shownRow),
       identity: identity === null ? null : shownIdentity(identity),
       contents: manifest === null ? null : contentsOf(manifest),
       problem,

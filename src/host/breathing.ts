@@ -12,3 +12,20 @@ export class Breathing {
     this.#sinceMs = performance.now();
   }
 }
+
+/** Like map, with pauses. */
+export async function eachInTurn<T, R>(
+  items: readonly T[],
+  work: (item: T, index: number) => R,
+): Promise<R[]> {
+  const breathing = new Breathing();
+  const results: R[] = [];
+  for (const [index, item] of items.entries()) {
+    if (index % itemsPerLook === 0) await breathing.pause();
+    results.push(work(item, index));
+  }
+  return results;
+}
+
+/** Looking at the clock costs as much as a small item. */
+const itemsPerLook = 64;

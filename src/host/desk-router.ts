@@ -5,6 +5,7 @@
 import { implement, type Router } from '@orpc/server';
 import type { AppStatus } from '../contract/app-schemas.ts';
 import { contract, type DeskContract } from '../contract/contract.ts';
+import { Breathing } from './breathing.ts';
 import { callError } from './call-errors.ts';
 import { browse } from './folder-browser.ts';
 import { treemapOf } from './treemap.ts';
@@ -66,7 +67,10 @@ export function deskRouter(workstation: Workstation): DeskRouter {
       summary: desk.domain.summary.handler(async ({ input }) => {
         const store = stores.get(input.root);
         const look = await store.online();
-        return { store: store.summaryOf(look), models: treemapOf(look.snapshot.rows) };
+        const breathing = new Breathing();
+        const models = treemapOf(look.snapshot.rows);
+        await breathing.pause();
+        return { store: store.summaryOf(look), models };
       }),
       locks: desk.domain.locks.handler(async ({ input }) => await workstation.locks(stores.get(input.root))),
       watch: desk.domain.watch.handler(({ input, signal }) =>

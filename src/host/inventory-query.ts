@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod';
 import type { inventoryRequest, InventoryRow, InventorySort } from '../contract/domain-schemas.ts';
+import { eachInTurn } from './breathing.ts';
 
 export type InventoryQuestion = z.output<typeof inventoryRequest>;
 
@@ -18,12 +19,16 @@ export class InventoryQueries {
   readonly #answers = new Map<string, MatchingRows>();
 
   /** `state` names what the rows are from: equal states have equal rows. */
-  matching(state: string, rows: () => readonly InventoryRow[], question: InventoryQuestion): MatchingRows {
+  async matching(
+    state: string,
+    rows: () => Promise<readonly InventoryRow[]>,
+    question: InventoryQuestion,
+  ): Promise<MatchingRows> {
     const { search, states, sort, descending } = question;
     const name = JSON.stringify([state, search, states, sort, descending]);
     const known = this.#answers.get(name);
     if (known !== undefined) return known;
-    const answer = select(rows(), question);
+    const answer = await select(await rows(), question);
     this.#answers.set(name, answer);
     const [oldest] = this.#answers.keys();
     if (this.#answers.size > keptAnswers && oldest !== undefined) this.#answers.delete(oldest);
@@ -31,17 +36,19 @@ export class InventoryQueries {
   }
 }
 
-export function select(
+export async function select(
   rows: readonly InventoryRow[],
   { search, states, sort, descending }: Pick<InventoryQuestion, 'search' | 'states' | 'sort' | 'descending'>,
-): MatchingRows {
+): Promise<MatchingRows> {
   const words = search
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '');
-  const matching = rows.filter(
+  const isWanted = await eachInTurn(
+    rows,
     (row) => (states.length === 0 || states.includes(row.state)) && matches(row, words),
   );
+  const matching = rows.filter((_row, index) => isWanted[index]);
   return {
     rows: sorted(matching, sort, descending),
     totalBytes: matching.reduce((total, { bytes }) => total + bytes, 0),
@@ -86,6 +93,7 @@ const values: Readonly<Record<InventorySort, (row: InventoryRow) => SortValue>> 
 function sorted(rows: readonly InventoryRow[], sort: InventorySort, descending: boolean): InventoryRow[] {
   const valueOf = values[sort];
   const sign = descending ? -1 : 1;
+  if (sort === 'key' && !descending) return [...rows];
   return rows
     .map((row) => ({ row, value: valueOf(row) }))
     .sort(({ value: a }, { value: b }) => {

@@ -21,12 +21,13 @@ import type { DomainChange, InventoryRow } from '../contract/domain-schemas.ts';
 import { FailureError, type Failure, type Outcome } from '../contract/failure.ts';
 import type { DomainFacts, Store, StoreUsage } from '../contract/store-schemas.ts';
 import type { Verification } from '../contract/artifact-schemas.ts';
+import { eachInTurn } from './breathing.ts';
 import { DiskWatcher } from './disk-watcher.ts';
 import { InventoryQueries, type InventoryQuestion, type MatchingRows } from './inventory-query.ts';
 import { LockSightings } from './lock-sightings.ts';
 import { ManifestFactsCache } from './manifest-facts.ts';
 import { openStore, storeOutcome } from './stores.ts';
-import { takeSnapshot, type StoreSnapshot } from './store-snapshot.ts';
+import { takeSnapshot, type SnapshotRow, type StoreSnapshot } from './store-snapshot.ts';
 import { Topic } from './topic.ts';
 
 export interface OnlineLook {
@@ -148,20 +149,18 @@ export class KnownStore {
 
   async matching(question: InventoryQuestion): Promise<{ look: OnlineLook; matching: MatchingRows }> {
     const look = await this.online();
-    const matching = this.#queries.matching(
+    const matching = await this.#queries.matching(
       `${look.revision} ${this.#verifications}`,
-      () => this.rowsOf(look),
+      async () => await eachInTurn(look.snapshot.rows, this.shownRow),
       question,
     );
     return { look, matching };
   }
 
-  rowsOf({ snapshot }: OnlineLook): InventoryRow[] {
-    return snapshot.rows.map((row) => ({
-      ...row,
-      lastVerified: row.state === 'ready' ? (this.#verified.get(row.key) ?? null) : null,
-    }));
-  }
+  readonly shownRow = (row: SnapshotRow): InventoryRow => ({
+    ...row,
+    lastVerified: row.state === 'ready' ? (this.#verified.get(row.key) ?? null) : null,
+  });
 
   /** Remembers how a check came out, for as long as the program runs. */
   verified({ key, level, status, atMs }: Verification): void {

@@ -51,16 +51,24 @@ export function signatureOf({ state, name, bytes, stat }: InventoryEntry): strin
 export class ManifestFactsCache {
   #facts = new Map<string, ManifestFacts>();
 
-  /** By entry, in their order. What is no longer listed is forgotten. */
-  async of(domain: Domain, entries: readonly InventoryEntry[]): Promise<ManifestFacts[]> {
+  /** By entry with its signature, in their order. What is no longer listed is forgotten. */
+  async of(
+    domain: Domain,
+    entries: readonly InventoryEntry[],
+    signatures: readonly string[],
+  ): Promise<ManifestFacts[]> {
     const kept = new Map<string, ManifestFacts>();
     const ofPublished = new Map<string, ManifestFacts>();
     const breathing = new Breathing();
     const all = await withDirectories(domain.root, async (directories) => {
       const facts: ManifestFacts[] = [];
-      for (const entry of entries) {
+      for (const [index, entry] of entries.entries()) {
         await breathing.pause();
-        facts.push(await this.#read(domain, directories, entry, kept, ofPublished));
+        const signature = signatures[index] as string;
+        const found = this.#facts.get(signature) ?? (await this.#read(domain, directories, entry));
+        kept.set(signature, found);
+        if (entry.state === 'ready') ofPublished.set(entry.key, found);
+        facts.push(found);
       }
       return facts;
     });
@@ -72,20 +80,9 @@ export class ManifestFactsCache {
     });
   }
 
-  async #read(
-    domain: Domain,
-    directories: DomainDirectories,
-    entry: InventoryEntry,
-    kept: Map<string, ManifestFacts>,
-    ofPublished: Map<string, ManifestFacts>,
-  ): Promise<ManifestFacts> {
+  async #read(domain: Domain, directories: DomainDirectories, entry: InventoryEntry): Promise<ManifestFacts> {
     if (entry.state === 'denied' || entry.state === 'temporary') return noFacts;
-    const signature = signatureOf(entry);
-    const facts =
-      this.#facts.get(signature) ?? quickFacts(directories, entry) ?? (await thoroughFacts(domain, entry));
-    kept.set(signature, facts);
-    if (entry.state === 'ready') ofPublished.set(entry.key, facts);
-    return facts;
+    return quickFacts(directories, entry) ?? (await thoroughFacts(domain, entry));
   }
 }
 

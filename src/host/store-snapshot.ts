@@ -8,6 +8,7 @@ import type { Domain } from '../store/domain.ts';
 import { inventory, type Inventory, type InventoryEntry } from '../store/inventory.ts';
 import { namedLockStates, type LockState } from '../store/lock-holders.ts';
 import { admissionLock, buildLock } from '../store/paths.ts';
+import { eachInTurn } from './breathing.ts';
 import { signatureOf, type ManifestFacts, type ManifestFactsCache } from './manifest-facts.ts';
 
 /** A row but for what this program knows of it from elsewhere. */
@@ -33,8 +34,9 @@ export async function takeSnapshot(
   const heldBuildLocks = locks.filter(({ state }) => state === 'held');
   const building = new Set(heldBuildLocks.flatMap(({ purpose, key }) => (purpose === 'build' ? [key] : [])));
   const denied = new Set(listed.entries.flatMap(({ state, key }) => (state === 'denied' ? [key] : [])));
-  const told = await facts.of(domain, listed.entries);
-  const rows = listed.entries.map((entry, index) =>
+  const signatures = await eachInTurn(listed.entries, signatureOf);
+  const told = await facts.of(domain, listed.entries, signatures);
+  const rows = await eachInTurn(listed.entries, (entry, index) =>
     rowOf(entry, told[index] as ManifestFacts, denied.has(entry.key), building.has(entry.key)),
   );
   return {
@@ -44,7 +46,7 @@ export async function takeSnapshot(
     signature: [
       `${listed.storeBytes} ${[...building].join(' ')}`,
       heldBuildLocks.map(({ name, holders }) => `${name} ${holders.map(({ pid }) => pid).join(' ')}`).join(),
-      ...listed.entries.map(signatureOf),
+      ...signatures,
     ].join('\n'),
   };
 }

@@ -7,7 +7,7 @@ type TreemapLayout = TreemapModel['layouts'][number];
 type TreemapArtifact = TreemapLayout['artifacts'][number];
 
 /** More rectangles than this are smaller than a pixel; what is beyond is summed up per layout. */
-export const mostArtifacts = 1500;
+export const mostArtifacts = 800;
 
 export function treemapOf(rows: readonly SnapshotRow[], most = mostArtifacts): TreemapModel[] {
   const shown = rows.filter(({ state }) => state !== 'denied');
