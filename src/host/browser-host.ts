@@ -25,7 +25,7 @@ const maxConnections = 512;
 const goodbyeMs = 1000;
 
 export const buildAdvice =
-  'The pages are not built. Run `npm run build` in the folder of Weightroom, then load this page again.';
+  'The pages are not built. Run `npm run build:renderer` in the folder of Weightroom, then load this page again.';
 
 export interface BrowserHostOptions {
   readonly rpc: RpcServer;

@@ -121,7 +121,7 @@ describe('the pages', () => {
     const desk = await new DeskScene().desk();
     const answer = await ask(await desk.host());
     expect(answer.status).toBe(503);
-    expect(answer.body).toContain('npm run build');
+    expect(answer.body).toContain('npm run build:renderer');
   });
 });
 
