@@ -25,7 +25,7 @@ export function alertsOf(desk: Desk): Alert[] {
     const { root, name } = store;
     const action = { words: 'Look at it', href: hrefOf({ page: 'store', root }) };
     if (store.state === 'offline') {
-      const message = `${name} is offline. ${store.failure.message}`;
+      const message = `The store ${name} is offline.`;
       alerts.push({ id: `offline ${root}`, tone: 'bad', message, action });
       continue;
     }

@@ -42,6 +42,12 @@ export function momentWords(atMs: number, nowMs = Date.now()): string {
   return moment.toDateString() === new Date(nowMs).toDateString() ? time : `${dayWords(moment)} ${time}`;
 }
 
+/** `12:03` today, else `2026-11-30`: where there is no room for both. */
+export function shortMoment(atMs: number, nowMs = Date.now()): string {
+  const moment = new Date(atMs);
+  return moment.toDateString() === new Date(nowMs).toDateString() ? clock.format(moment) : dayWords(moment);
+}
+
 export function clockWords(atMs: number): string {
   return clockWithSeconds.format(new Date(atMs));
 }

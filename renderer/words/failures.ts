@@ -51,19 +51,14 @@ export const stageWords: Readonly<Record<Stage, string>> = {
   canonical_loading: 'loading the original weights',
 };
 
-/** What to do, in words, beside what the message says. */
+/** What to do here, where the host's message, which says what, why and what to do, can't know of a page. */
 export const nextSteps: Partial<Readonly<Record<FailureCode, string>>> = {
   artifact_denied: 'Build it again: that replaces what was denied.',
   checksum_mismatch: 'Remove it and build it again.',
   manifest_corrupt: 'Remove it and build it again.',
-  store_limit_exceeded: 'Remove artifacts that are not needed, or build into a store with a higher limit.',
-  artifact_too_large: 'Build into a store that allows larger artifacts.',
-  insufficient_capacity: 'Free some space on the disk, then retry.',
-  enospc: 'Free some space on the disk, then retry.',
   active_lease: 'Wait until it is no longer used, or end who uses it, then retry.',
   active_build_timeout: 'See on Builds who builds it, then retry.',
   producer_unsupported: 'Choose another representation.',
   production_timeout: 'Retry when the machine is less busy.',
   producer_failed: 'Retry. Where it fails again, copy the details and report them.',
-  domain_unavailable: 'Check that the disk is mounted and the folder is yours.',
 };

@@ -47,7 +47,11 @@ export interface Outcome {
 
 export function outcomeOf(build: Build): Outcome {
   const { result } = build;
-  if (result === null) return { words: build.cancelling ? 'cancelling' : 'running', tone: 'accent' };
+  if (result === null) {
+    const phase = build.phases.at(-1)?.phase ?? 'starting';
+    const words = build.cancelling ? 'cancelling' : groupOf(phase) === 'waiting' ? 'waiting' : 'running';
+    return { words, tone: 'accent' };
+  }
   switch (result.status) {
     case 'built':
       return { words: 'built', tone: 'good' };

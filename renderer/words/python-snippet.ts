@@ -4,7 +4,7 @@ export function pythonSnippet(path: string, fileNames: readonly string[]): strin
   // A JSON string is a Python string too.
   const files =
     names.length > 0 && names.length <= 4
-      ? `[${names.map((name) => `folder / ${JSON.stringify(name)}`).join(', ')}]`
+      ? `[\n${names.map((name) => `    folder / ${JSON.stringify(name)},\n`).join('')}]`
       : 'sorted(folder.rglob("*.safetensors"))';
   return `from pathlib import Path
 from safetensors import safe_open

@@ -16,8 +16,8 @@ export const statusWords: Readonly<Record<Status, string>> = {
 };
 
 export const levelWords: Readonly<Record<Verification['level'], string>> = {
-  full_checksum: 'every byte',
-  manifest_and_metadata: 'manifest and metadata',
+  full_checksum: 'Every byte',
+  manifest_and_metadata: 'Manifest and metadata',
 };
 
 export function toneOf(status: Status): DeskTone {
@@ -26,5 +26,5 @@ export function toneOf(status: Status): DeskTone {
 }
 
 export function verificationWords({ status, level }: LastVerified): string {
-  return `${statusWords[status]} (${levelWords[level]} checked)`;
+  return `${statusWords[status]}. ${levelWords[level]} checked.`;
 }

@@ -88,7 +88,7 @@ export function row(n: number, nowMs: number): InventoryRow {
   if (n % 83 === 9) {
     const building = n % 2 === 0;
     const name = `${key}.${4100 + n}`;
-    return { ...known, id: `temporary/${name}`, name, state: 'temporary', served: false, building, bytes: bytes / 2 | 0 };
+    return { ...known, id: `temporary/${name}`, name, state: 'temporary', served: false, building, bytes: Math.floor(bytes / 2) };
   }
   const lastVerified =
     n % 4 === 1

@@ -2,7 +2,7 @@
  * A host that tells what a test wants it to: the real browser host and the real transport, with a router over
  * plain data in place of the Workstation. For states that are hard to bring about for real.
  */
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { implement } from '@orpc/server';
 import type { ActivityEntry, AppEvent, Settings } from '../../src/contract/app-schemas.ts';
 import type { VerificationEvent } from '../../src/contract/artifact-schemas.ts';
@@ -265,7 +265,7 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
           sizeBytes: null,
           modifiedAtMs: Date.now(),
         }));
-        return { path, parent: path === '/' ? null : '/', entries, truncated: false };
+        return { path, parent: path === '/' ? null : dirname(path), entries, truncated: false };
       }),
     },
   });
@@ -334,7 +334,7 @@ export function busyDesk(count = 240): FakeDesk {
   const nowMs = Date.now();
   const desk = new FakeDesk();
   const big = data.rows(count, nowMs);
-  const small = data.rows(14, nowMs).map((one, n) => ({ ...one, id: `${one.id}`, bytes: one.bytes / (n + 2) | 0 }));
+  const small = data.rows(14, nowMs).map((one, n) => ({ ...one, id: `${one.id}`, bytes: Math.floor(one.bytes / (n + 2)) }));
   desk.stores = [
     { store: data.storeOf('/data/weights', big, nowMs, { limitGib: count > 1000 ? 200_000 : 2600, freeGib: 410 }), rows: big },
     { store: data.storeOf('/scratch/ada/omni-weights', small, nowMs, { freeGib: 380 }), rows: small },
