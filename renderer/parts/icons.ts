@@ -1,7 +1,8 @@
 /** The icons: one path each, on a grid of 16, drawn with the current colour. */
 export const iconPaths = {
   workstation: 'M2 3h12v8H2zM6 14h4M8 11v3',
-  store: 'M2 4c0-1.1 2.7-2 6-2s6 .9 6 2-2.7 2-6 2-6-.9-6-2zM2 4v8c0 1.1 2.7 2 6 2s6-.9 6-2V4M2 8c0 1.1 2.7 2 6 2s6-.9 6-2',
+  store:
+    'M2 4c0-1.1 2.7-2 6-2s6 .9 6 2-2.7 2-6 2-6-.9-6-2zM2 4v8c0 1.1 2.7 2 6 2s6-.9 6-2V4M2 8c0 1.1 2.7 2 6 2s6-.9 6-2',
   artifact: 'M8 1.5l6 3v7l-6 3-6-3v-7zM2 4.5l6 3 6-3M8 7.5v7',
   builds: 'M2 3h7M5 8h8M3 13h6',
   activity: 'M1.5 8h3l2-5 3 10 2-5h3',

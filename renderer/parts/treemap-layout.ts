@@ -12,7 +12,8 @@ export interface Box {
 /** One box per size, in order. Sizes are positive and the largest comes first. */
 export function squarify(sizes: readonly number[], within: Box): Box[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
-  if (total <= 0 || within.width <= 0 || within.height <= 0) return sizes.map(() => ({ ...within, width: 0 }));
+  if (total <= 0 || within.width <= 0 || within.height <= 0)
+    return sizes.map(() => ({ ...within, width: 0 }));
   const scale = (within.width * within.height) / total;
   const areas = sizes.map((size) => size * scale);
   const boxes: Box[] = [];
@@ -37,13 +38,7 @@ export function squarify(sizes: readonly number[], within: Box): Box[] {
   return boxes;
 }
 
-function worstRatio(
-  areas: readonly number[],
-  begin: number,
-  end: number,
-  sum: number,
-  side: number,
-): number {
+function worstRatio(areas: readonly number[], begin: number, end: number, sum: number, side: number): number {
   const thickness = sum / side;
   const [longest, shortest] = [areas[begin] as number, areas[end - 1] as number];
   return Math.max(longest / thickness ** 2, thickness ** 2 / shortest);

@@ -41,7 +41,12 @@ export function pictureOf(models: DomainSummary['models'], width: number, height
   shownModels.forEach((model, m) => {
     const name = model.model ?? 'Unknown model';
     const modelId = `model ${m}`;
-    const inner = framed(frames, modelBoxes[m] as Box, { id: modelId, words: name, bytes: model.bytes }, 'model');
+    const inner = framed(
+      frames,
+      modelBoxes[m] as Box,
+      { id: modelId, words: name, bytes: model.bytes },
+      'model',
+    );
     const layouts = model.layouts.filter(({ bytes }) => bytes > 0);
     const layoutBoxes = squarify(
       layouts.map(({ bytes }) => bytes),
@@ -66,22 +71,23 @@ function tilesOf(layout: Layout, space: Box, where: string, id: string): Tile[] 
   const hasRest = rest.bytes > 0;
   // The sum of the small ones may be larger than each: it comes last all the same, and a little less square.
   const boxes = squarify(hasRest ? [...sizes, rest.bytes] : sizes, space);
-  const tiles = artifacts.map(
-    (artifact, index): Tile => ({
-      ...(boxes[index] as Box),
-      id: artifact.id,
-      key: artifact.key,
-      words: artifact.label,
-      title: `${where}: ${artifact.label}`,
-      shade: shadeOfTile(artifact.state),
-      bytes: artifact.bytes,
-    }),
-  );
+  const tiles = artifacts.map((artifact, index): Tile => ({
+    ...(boxes[index] as Box),
+    id: artifact.id,
+    key: artifact.key,
+    words: artifact.label,
+    title: `${where}: ${artifact.label}`,
+    shade: shadeOfTile(artifact.state),
+    bytes: artifact.bytes,
+  }));
   if (!hasRest) return tiles;
   const words = countOf(rest.entries, 'more artifact');
   const last = boxes[artifacts.length] as Box;
   const title = `${where}: ${words}`;
-  return [...tiles, { ...last, id: `${id} rest`, key: null, words, title, shade: 'other', bytes: rest.bytes }];
+  return [
+    ...tiles,
+    { ...last, id: `${id} rest`, key: null, words, title, shade: 'other', bytes: rest.bytes },
+  ];
 }
 
 /** The frame itself, with a heading where there is room for one; gives the space inside. */

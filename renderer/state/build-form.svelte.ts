@@ -47,7 +47,8 @@ export class BuildForm {
     if (root === null || !this.isCurrent || offer === undefined || offer.plan === null) return null;
     const found = this.#inspection?.found;
     const { representation } = this;
-    const modelId = this.modelId.trim() === '' || this.modelId === found?.modelId ? null : this.modelId.trim();
+    const modelId =
+      this.modelId.trim() === '' || this.modelId === found?.modelId ? null : this.modelId.trim();
     const isGuessed = this.revision.trim() === '' || this.revision === found?.revision;
     const revision = isGuessed ? null : this.revision.trim();
     return { root, checkpoint: this.checkpoint.trim(), representation, modelId, revision };
@@ -63,7 +64,10 @@ export class BuildForm {
     this.#problem = null;
     try {
       const { client } = this.#desk.connection;
-      const inspection = await client.builds.inspect({ checkpoint, root: this.root }, { signal: abort.signal });
+      const inspection = await client.builds.inspect(
+        { checkpoint, root: this.root },
+        { signal: abort.signal },
+      );
       if (abort.signal.aborted) return;
       this.#inspection = inspection;
       this.#inspected = asked;

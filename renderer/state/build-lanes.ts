@@ -43,7 +43,10 @@ export function chartOf({ builds, elsewhere }: BuildList, nowMs: number): Chart 
   const shown = builds
     .filter(({ endedAtMs }) => endedAtMs === null || endedAtMs > nowMs - lookBackMs)
     .slice(0, mostLanes);
-  const starts = [...shown.map(({ startedAtMs }) => startedAtMs), ...elsewhere.map((build) => build.seenSinceMs)];
+  const starts = [
+    ...shown.map(({ startedAtMs }) => startedAtMs),
+    ...elsewhere.map((build) => build.seenSinceMs),
+  ];
   if (starts.length === 0) return { lanes: [], ticks: [] };
   const isLive = elsewhere.length > 0 || shown.some(({ result }) => result === null);
   const ends = shown.map(({ endedAtMs }) => endedAtMs ?? nowMs);

@@ -69,7 +69,12 @@ export async function artifactCommands(desk: Desk, search: string): Promise<Comm
   const online = desk.stores.all.filter(({ state }) => state === 'online');
   const pagesOf = await Promise.all(
     online.map(async ({ root, name }) => {
-      const page = await desk.connection.client.domain.inventory({ root, search, states: ['ready'], limit: 8 });
+      const page = await desk.connection.client.domain.inventory({
+        root,
+        search,
+        states: ['ready'],
+        limit: 8,
+      });
       return page.rows.map((row): Command => {
         const words = [row.model ?? shortKey(row.key), row.component].filter(Boolean).join(' · ');
         const detail = `${shortKey(row.key)} · ${sizeWords(row.bytes)} · ${name}`;

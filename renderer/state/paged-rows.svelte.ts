@@ -36,7 +36,10 @@ export class PagedRows<Question, Row> {
 
   constructor(
     connection: Connection,
-    ask: (client: DeskClient, question: Question & { offset: number; limit: number }) => Promise<RowsPage<Row>>,
+    ask: (
+      client: DeskClient,
+      question: Question & { offset: number; limit: number },
+    ) => Promise<RowsPage<Row>>,
   ) {
     this.#connection = connection;
     this.#ask = ask;

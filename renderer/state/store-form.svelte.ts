@@ -47,7 +47,9 @@ export class StoreForm {
 
   get canCreate(): boolean {
     if (!this.isChecked || this.plan.path === '' || this.#unreadable().length > 0) return false;
-    return this.#check?.policyDocument !== null && this.problemsOf().every(({ severity }) => severity !== 'error');
+    return (
+      this.#check?.policyDocument !== null && this.problemsOf().every(({ severity }) => severity !== 'error')
+    );
   }
 
   problemsOf(field?: Field): readonly FieldProblem[] {
@@ -69,7 +71,11 @@ export class StoreForm {
 
   /** What the host never sees, because it is no number of bytes. */
   #unreadable(): FieldProblem[] {
-    const typed = { maxStoreBytes: this.maxStore, maxArtifactBytes: this.maxArtifact, minFreeBytes: this.minFree };
+    const typed = {
+      maxStoreBytes: this.maxStore,
+      maxArtifactBytes: this.maxArtifact,
+      minFreeBytes: this.minFree,
+    };
     return Object.entries(typed)
       .filter(([, text]) => text.trim() !== '' && readSize(text) === null)
       .map(([field]) => ({

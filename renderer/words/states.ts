@@ -17,8 +17,14 @@ export const shades: readonly Shade[] = ['ready', 'building', 'quarantined', 'de
 export const shadeWords: Readonly<Record<Shade, ShadeWords>> = {
   ready: { name: 'Ready', meaning: 'Published and served: a worker that asks for it finds it.' },
   building: { name: 'Building', meaning: 'Staged by a build that runs now.' },
-  quarantined: { name: 'Quarantined', meaning: 'Moved aside because something was wrong with it. Not served.' },
-  denied: { name: 'Denied', meaning: 'Published, but marked as not to be served. Its next build replaces it.' },
+  quarantined: {
+    name: 'Quarantined',
+    meaning: 'Moved aside because something was wrong with it. Not served.',
+  },
+  denied: {
+    name: 'Denied',
+    meaning: 'Published, but marked as not to be served. Its next build replaces it.',
+  },
   temporary: { name: 'Leftover', meaning: 'Staged by a build that is gone. Can be cleaned up.' },
   other: { name: 'Other', meaning: 'Documents, lock files, and whatever no state explains.' },
 };

@@ -75,7 +75,14 @@ export function row(n: number, nowMs: number): InventoryRow {
   };
   if (n % 29 === 5) {
     const reason = 'checksum_mismatch';
-    return { ...known, id: `quarantined/${key}.1`, name: `${key}.1`, state: 'quarantined', served: false, reason };
+    return {
+      ...known,
+      id: `quarantined/${key}.1`,
+      name: `${key}.1`,
+      state: 'quarantined',
+      served: false,
+      reason,
+    };
   }
   if (n % 61 === 7) {
     return { ...known, id: `ready/${key}`, name: key, served: false, denied: true };
@@ -88,11 +95,23 @@ export function row(n: number, nowMs: number): InventoryRow {
   if (n % 83 === 9) {
     const building = n % 2 === 0;
     const name = `${key}.${4100 + n}`;
-    return { ...known, id: `temporary/${name}`, name, state: 'temporary', served: false, building, bytes: Math.floor(bytes / 2) };
+    return {
+      ...known,
+      id: `temporary/${name}`,
+      name,
+      state: 'temporary',
+      served: false,
+      building,
+      bytes: Math.floor(bytes / 2),
+    };
   }
   const lastVerified =
     n % 4 === 1
-      ? ({ atMs: nowMs - 3 * minute, level: 'full_checksum', status: n % 40 === 1 ? 'invalid' : 'valid' } as const)
+      ? ({
+          atMs: nowMs - 3 * minute,
+          level: 'full_checksum',
+          status: n % 40 === 1 ? 'invalid' : 'valid',
+        } as const)
       : null;
   return { ...known, id: `ready/${key}`, name: key, lastVerified };
 }
@@ -210,7 +229,12 @@ function stateOf(one: InventoryRow): 'ready' | 'unserved' | 'quarantined' | 'bui
 export function tensors(count: number): TensorRow[] {
   return Array.from({ length: count }, (_, n): TensorRow => {
     const layer = Math.floor(n / 4);
-    const part = ['self_attn.qkv_proj.weight', 'self_attn.o_proj.weight', 'mlp.gate_up_proj.weight', 'norm.weight'][n % 4];
+    const part = [
+      'self_attn.qkv_proj.weight',
+      'self_attn.o_proj.weight',
+      'mlp.gate_up_proj.weight',
+      'norm.weight',
+    ][n % 4];
     const shape = n % 4 === 3 ? [4096] : n % 4 === 2 ? [24_576, 4096] : [6144, 4096];
     return {
       name: `model.layers.${layer}.${part}`,
@@ -226,7 +250,10 @@ export function tensors(count: number): TensorRow[] {
 }
 
 export function artifact(root: string, entry: InventoryRow, all: readonly TensorRow[]): Artifact {
-  const share = (name: string, some: readonly TensorRow[]): { name: string; tensors: number; bytes: number } => {
+  const share = (
+    name: string,
+    some: readonly TensorRow[],
+  ): { name: string; tensors: number; bytes: number } => {
     return { name, tensors: some.length, bytes: some.reduce((sum, { bytes }) => sum + bytes, 0) };
   };
   const identity = {
@@ -363,7 +390,12 @@ export function inspection(checkpoint: string): CheckpointInspection {
   const files = Array.from({ length: 16 }, (_, n) => {
     return { name: `model-${String(n + 1).padStart(5, '0')}-of-00016.safetensors`, bytes: 3.8 * gib };
   });
-  const plan = { dtype: 'bfloat16', payloadFiles: 16, tensorBytes: 61 * gib, artifactBytes: Math.floor(61.02 * gib) };
+  const plan = {
+    dtype: 'bfloat16',
+    payloadFiles: 16,
+    tensorBytes: 61 * gib,
+    artifactBytes: Math.floor(61.02 * gib),
+  };
   return {
     checkpoint,
     problems: [],
@@ -397,13 +429,31 @@ export function inspection(checkpoint: string): CheckpointInspection {
 export function locks(nowMs: number): DomainLocks {
   const command = '/usr/bin/node src/production/build-process.ts --run 7f2c';
   const python = 'python3 -m vllm serve Qwen/Qwen3-Omni-30B-A3B --omni --tensor-parallel-size 2';
-  const holder = { pid: 41_322, command, mode: 'exclusive', seenSinceMs: nowMs - 3 * minute, buildId: 'b1' } as const;
-  const lease = { pid: 39_877, command: python, mode: 'shared', seenSinceMs: nowMs - 95 * minute, buildId: null } as const;
+  const holder = {
+    pid: 41_322,
+    command,
+    mode: 'exclusive',
+    seenSinceMs: nowMs - 3 * minute,
+    buildId: 'b1',
+  } as const;
+  const lease = {
+    pid: 39_877,
+    command: python,
+    mode: 'shared',
+    seenSinceMs: nowMs - 95 * minute,
+    buildId: null,
+  } as const;
   return {
     measuredAtMs: nowMs,
     held: [
       { name: 'admission.lock', purpose: 'admission', key: null, holders: [holder], waiters: [] },
-      { name: `artifact-${keyOf('artifact 1')}.lock`, purpose: 'artifact', key: keyOf('artifact 1'), holders: [lease], waiters: [] },
+      {
+        name: `artifact-${keyOf('artifact 1')}.lock`,
+        purpose: 'artifact',
+        key: keyOf('artifact 1'),
+        holders: [lease],
+        waiters: [],
+      },
     ],
     free: 118,
   };

@@ -61,7 +61,9 @@ export class FakeDesk {
     }
   }
 
-  async *changes(signal: AbortSignal | undefined): AsyncGenerator<{ revision: number; measuredAtMs: number; online: boolean }> {
+  async *changes(
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<{ revision: number; measuredAtMs: number; online: boolean }> {
     let told = 0;
     while (signal?.aborted !== true) {
       if (told !== this.revision) yield { revision: this.revision, measuredAtMs: Date.now(), online: true };
@@ -83,7 +85,8 @@ export class FakeDesk {
 
   find(root: string): FakeStore {
     const found = this.stores.find(({ store }) => store.root === root);
-    if (found === undefined) throw failing(failure('domain', 'domain_unavailable', `${root} is not a known store.`));
+    if (found === undefined)
+      throw failing(failure('domain', 'domain_unavailable', `${root} is not a known store.`));
     if (found.store.state === 'offline') throw failing(found.store.failure);
     return found;
   }
@@ -186,7 +189,13 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
       show: os.artifact.show.handler(({ input }) => {
         const entry = desk.find(input.root).rows.find(({ key }) => key === input.key);
         if (entry === undefined) {
-          throw failing(failure('lookup', 'local_miss', 'The store has nothing under this key. It may have been removed.'));
+          throw failing(
+            failure(
+              'lookup',
+              'local_miss',
+              'The store has nothing under this key. It may have been removed.',
+            ),
+          );
         }
         return data.artifact(input.root, entry, desk.tensors);
       }),
@@ -231,7 +240,14 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
         desk.builds = desk.builds.map((one) => {
           if (one.id !== input.id) return one;
           const elapsedMs = endedAtMs - one.startedAtMs;
-          const result = { status: 'cancelled' as const, key: null, artifactBytes: null, elapsedMs, failure: null, leftBehind: [] };
+          const result = {
+            status: 'cancelled' as const,
+            key: null,
+            artifactBytes: null,
+            elapsedMs,
+            failure: null,
+            leftBehind: [],
+          };
           return { ...one, endedAtMs, progress: null, result };
         });
         desk.tell({ type: 'builds' });
@@ -243,7 +259,9 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
         return {};
       }),
     },
-    sample: { start: os.sample.start.handler(() => startBuild({ kind: 'sample', checkpoint: null, modelId: null })) },
+    sample: {
+      start: os.sample.start.handler(() => startBuild({ kind: 'sample', checkpoint: null, modelId: null })),
+    },
     activity: { list: os.activity.list.handler(() => ({ entries: desk.activity, more: false })) },
     settings: {
       get: os.settings.get.handler(() => desk.settings),
@@ -272,7 +290,10 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
 }
 
 function sortValue(row: InventoryRow, sort: string): unknown {
-  const names: Readonly<Record<string, keyof InventoryRow>> = { tensorParallel: 'tensorParallelSize', modified: 'modifiedAtMs' };
+  const names: Readonly<Record<string, keyof InventoryRow>> = {
+    tensorParallel: 'tensorParallelSize',
+    modified: 'modifiedAtMs',
+  };
   if (sort === 'lastVerified') return row.lastVerified?.atMs ?? 0;
   return row[names[sort] ?? (sort as keyof InventoryRow)];
 }
@@ -285,13 +306,22 @@ function compare(a: unknown, b: unknown): number {
 function checkOf(plan: StorePlan): StoreCheck {
   const problems: StoreCheck['problems'][number][] = [];
   if (plan.admission === 'serialized' && plan.maxStoreBytes === null) {
-    problems.push({ field: 'maxStoreBytes', severity: 'error', message: 'Serialized admission needs a store limit.' });
+    problems.push({
+      field: 'maxStoreBytes',
+      severity: 'error',
+      message: 'Serialized admission needs a store limit.',
+    });
   }
   if (plan.path !== '' && !plan.path.startsWith('/')) {
     problems.push({ field: 'path', severity: 'error', message: 'The path must begin with / or ~.' });
   }
   const isNowhere = !plan.path.startsWith('/');
-  const policy = { eviction: 'none', max_store_bytes: plan.maxStoreBytes, policy_version: 1, schema_version: 2 };
+  const policy = {
+    eviction: 'none',
+    max_store_bytes: plan.maxStoreBytes,
+    policy_version: 1,
+    schema_version: 2,
+  };
   return {
     path: isNowhere ? null : plan.path,
     found: 'nothing',
@@ -318,7 +348,15 @@ function verificationOf(key: string): VerificationEvent[] {
       secondsLeft: bytesPerSecond === null ? null : (20 - n) / 2.1,
     };
   });
-  const result = { key, status: 'valid', level: 'full_checksum', bytes: totalBytes, elapsedMs: 9500, atMs: Date.now(), failure: null } as const;
+  const result = {
+    key,
+    status: 'valid',
+    level: 'full_checksum',
+    bytes: totalBytes,
+    elapsedMs: 9500,
+    atMs: Date.now(),
+    failure: null,
+  } as const;
   return [...progress, { type: 'result', result }];
 }
 
@@ -334,9 +372,17 @@ export function busyDesk(count = 240): FakeDesk {
   const nowMs = Date.now();
   const desk = new FakeDesk();
   const big = data.rows(count, nowMs);
-  const small = data.rows(14, nowMs).map((one, n) => ({ ...one, id: `${one.id}`, bytes: Math.floor(one.bytes / (n + 2)) }));
+  const small = data
+    .rows(14, nowMs)
+    .map((one, n) => ({ ...one, id: `${one.id}`, bytes: Math.floor(one.bytes / (n + 2)) }));
   desk.stores = [
-    { store: data.storeOf('/data/weights', big, nowMs, { limitGib: count > 1000 ? 200_000 : 2600, freeGib: 410 }), rows: big },
+    {
+      store: data.storeOf('/data/weights', big, nowMs, {
+        limitGib: count > 1000 ? 200_000 : 2600,
+        freeGib: 410,
+      }),
+      rows: big,
+    },
     { store: data.storeOf('/scratch/ada/omni-weights', small, nowMs, { freeGib: 380 }), rows: small },
     { store: data.offlineStore('/mnt/nvme2/weights-old'), rows: [] },
   ];
@@ -357,7 +403,14 @@ export function busyDesk(count = 240): FakeDesk {
   ];
   const command = 'python3 -m vllm_omni.weights build --model Qwen/Qwen2.5-Omni-7B';
   desk.elsewhere = [
-    { root: '/scratch/ada/omni-weights', key: data.keyOf('artifact 3'), pid: 40_011, command, holdsAdmission: false, seenSinceMs: nowMs - 3 * data.minute },
+    {
+      root: '/scratch/ada/omni-weights',
+      key: data.keyOf('artifact 3'),
+      pid: 40_011,
+      command,
+      holdsAdmission: false,
+      seenSinceMs: nowMs - 3 * data.minute,
+    },
   ];
   desk.locks = data.locks(nowMs);
   const entry = (id: number, changes: Partial<ActivityEntry>): ActivityEntry => ({
@@ -373,12 +426,38 @@ export function busyDesk(count = 240): FakeDesk {
     ...changes,
   });
   desk.activity = [
-    entry(1, { message: 'A build of Qwen/Qwen3-Omni-30B-A3B into weights started.', kind: 'build-started', root: '/data/weights', buildId: 'b1' }),
-    entry(2, { message: 'The build of Wan-AI/Wan2.2-T2V-A14B failed.', severity: 'failure', root: '/data/weights', buildId: 'b3', failure: desk.builds[2]?.result?.failure ?? null }),
-    entry(3, { message: 'Qwen/Qwen2.5-Omni-7B was built into weights: 15.0 GiB in 4 minutes.', root: '/data/weights', key: data.keyOf('artifact 1'), buildId: 'b4' }),
-    entry(4, { message: 'weights-old went offline.', severity: 'warning', kind: 'app', root: '/mnt/nvme2/weights-old' }),
+    entry(1, {
+      message: 'A build of Qwen/Qwen3-Omni-30B-A3B into weights started.',
+      kind: 'build-started',
+      root: '/data/weights',
+      buildId: 'b1',
+    }),
+    entry(2, {
+      message: 'The build of Wan-AI/Wan2.2-T2V-A14B failed.',
+      severity: 'failure',
+      root: '/data/weights',
+      buildId: 'b3',
+      failure: desk.builds[2]?.result?.failure ?? null,
+    }),
+    entry(3, {
+      message: 'Qwen/Qwen2.5-Omni-7B was built into weights: 15.0 GiB in 4 minutes.',
+      root: '/data/weights',
+      key: data.keyOf('artifact 1'),
+      buildId: 'b4',
+    }),
+    entry(4, {
+      message: 'weights-old went offline.',
+      severity: 'warning',
+      kind: 'app',
+      root: '/mnt/nvme2/weights-old',
+    }),
     ...Array.from({ length: 12 }, (_, n) =>
-      entry(5 + n * 13, { message: `An artifact of ${['FLUX.1-dev', 'Wan2.2-T2V-A14B'][n % 2]} was verified: it is whole.`, kind: 'artifact-verified' as const, root: '/data/weights', key: data.keyOf(`artifact ${n}`) }),
+      entry(5 + n * 13, {
+        message: `An artifact of ${['FLUX.1-dev', 'Wan2.2-T2V-A14B'][n % 2]} was verified: it is whole.`,
+        kind: 'artifact-verified' as const,
+        root: '/data/weights',
+        key: data.keyOf(`artifact ${n}`),
+      }),
     ),
   ];
   return desk;

@@ -27,7 +27,10 @@ test('first start: nothing is known, and a click later the sample is built', asy
   await page.getByRole('link', { name: 'Builds' }).click();
   await expect(page.getByRole('article', { name: /built|was there/ })).toBeVisible({ timeout: 60_000 });
 
-  await page.getByRole('article', { name: /built|was there/ }).locator('a.mono').click();
+  await page
+    .getByRole('article', { name: /built|was there/ })
+    .locator('a.mono')
+    .click();
   await expect(page.getByRole('heading', { name: 'Identity' })).toBeVisible();
   await expect(page.getByRole('heading', { name: 'Tensors' })).toBeVisible();
   await page.getByRole('button', { name: 'Verify now' }).click();
@@ -38,7 +41,12 @@ test('first start: nothing is known, and a click later the sample is built', asy
   await expect(page.getByText(/is removed: .* freed/)).toBeVisible();
   await expect(page.getByText('Nothing is in this store yet.').first()).toBeVisible();
   await page.getByRole('link', { name: 'Activity' }).click();
-  await expect(page.getByRole('listitem').filter({ hasText: /removed/i }).first()).toBeVisible();
+  await expect(
+    page
+      .getByRole('listitem')
+      .filter({ hasText: /removed/i })
+      .first(),
+  ).toBeVisible();
 });
 
 test('a store is made: each thing that keeps it from being made is told at its field', async ({ page }) => {
@@ -57,7 +65,9 @@ test('a store is made: each thing that keeps it from being made is told at its f
   await page.getByLabel('Limit (required)').fill('many');
   await expect(page.locator('#maxStoreBytes-notes')).toContainText('not a size');
   await page.getByLabel('Limit (required)').fill('2 GiB');
-  await expect(page.getByLabel('Policy document', { exact: true })).toContainText('"build_admission":"serialized"');
+  await expect(page.getByLabel('Policy document', { exact: true })).toContainText(
+    '"build_admission":"serialized"',
+  );
   await expect(page.getByLabel('Policy document', { exact: true })).toContainText('2147483648');
   await expect(create).toBeEnabled();
   await create.click();

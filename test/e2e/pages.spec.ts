@@ -61,7 +61,7 @@ test('scrolling through 10,000 rows keeps its pace', async ({ page }) => {
   await page.evaluate(`location.hash = ${JSON.stringify(storePage)}`);
   const frame = page.getByRole('region', { name: 'Artifacts, scrollable' });
   await expect(frame.locator('tr[aria-rowindex="2"] a')).toBeVisible();
-  const frames = (await page.evaluate(`new Promise((done) => {
+  const frames = await page.evaluate<number[]>(`new Promise((done) => {
     const frame = ${frameElement};
     const times = [];
     let last = performance.now();
@@ -73,10 +73,13 @@ test('scrolling through 10,000 rows keeps its pace', async ({ page }) => {
       else done(times.slice(5).sort((a, b) => a - b));
     };
     requestAnimationFrame(step);
-  })`)) as number[];
+  })`);
   const median = frames[Math.floor(frames.length / 2)] as number;
   const slow = frames[Math.floor(frames.length * 0.95)] as number;
-  test.info().annotations.push({ type: 'frame times', description: `median ${median.toFixed(1)} ms, 95 % ${slow.toFixed(1)} ms` });
+  test.info().annotations.push({
+    type: 'frame times',
+    description: `median ${median.toFixed(1)} ms, 95 % ${slow.toFixed(1)} ms`,
+  });
   console.log(`frame times: median ${median.toFixed(1)} ms, 95 % within ${slow.toFixed(1)} ms`);
   // Software rendering on two shared cores: the bound is for a page that hangs, the number is for reading.
   expect(median).toBeLessThan(50);
@@ -87,7 +90,10 @@ test('what another process changes appears by itself', async ({ page }) => {
   await page.evaluate(`location.hash = ${JSON.stringify(storePage)}`);
   await expect(page.getByRole('table', { name: 'Artifacts' })).toHaveAttribute('aria-rowcount', '10001');
   const fewer = rows(9_000, Date.now());
-  desk.stores[0] = { rows: fewer, store: storeOf(root, fewer, Date.now(), { limitGib: 200_000, revision: 2 }) };
+  desk.stores[0] = {
+    rows: fewer,
+    store: storeOf(root, fewer, Date.now(), { limitGib: 200_000, revision: 2 }),
+  };
   desk.touch();
   await expect(page.getByRole('table', { name: 'Artifacts' })).toHaveAttribute('aria-rowcount', '9001');
 });
@@ -153,7 +159,10 @@ test('a checkpoint is looked into before its build starts, and the build is canc
   await expect(page.getByRole('heading', { level: 1, name: 'Builds' })).toBeVisible();
   expect(desk.started).toHaveLength(1);
   expect(desk.started[0]).toMatchObject({ root, representation: 'preserve' });
-  await page.getByRole('button', { name: /^Cancel the build/ }).first().click();
+  await page
+    .getByRole('button', { name: /^Cancel the build/ })
+    .first()
+    .click();
   await expect(page.getByRole('article', { name: /cancelled/ })).toBeVisible();
 });
 

@@ -20,7 +20,11 @@ const shots: readonly Shot[] = [
   { name: 'workstation', hash: '#/' },
   { name: 'workstation-empty', hash: '#/', empty: true },
   { name: 'store', hash: store },
-  { name: 'store-table', hash: store, act: async (page) => await page.getByRole('heading', { name: 'Artifacts' }).scrollIntoViewIfNeeded() },
+  {
+    name: 'store-table',
+    hash: store,
+    act: async (page) => await page.getByRole('heading', { name: 'Artifacts' }).scrollIntoViewIfNeeded(),
+  },
   { name: 'store-offline', hash: `#/store/${encodeURIComponent('/mnt/nvme2/weights-old')}` },
   { name: 'artifact', hash: `${store}/artifact/${keyOf('artifact 1')}` },
   {
@@ -53,7 +57,10 @@ const shots: readonly Shot[] = [
   { name: 'builds', hash: '#/builds' },
   { name: 'builds-empty', hash: '#/builds', empty: true },
   { name: 'new-build', hash: `#/builds/new?checkpoint=${encodeURIComponent('/models/Qwen3-Omni-30B-A3B')}` },
-  { name: 'new-build-problem', hash: `#/builds/new?checkpoint=${encodeURIComponent('/models/broken-model')}` },
+  {
+    name: 'new-build-problem',
+    hash: `#/builds/new?checkpoint=${encodeURIComponent('/models/broken-model')}`,
+  },
   {
     name: 'folder-browser',
     hash: '#/builds/new',
@@ -91,7 +98,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
       page.on('pageerror', (error) => console.error(error));
       await page.goto(host.url);
       await page.getByRole('heading', { level: 1 }).waitFor();
-      for (const { name, hash, act } of shots.filter(({ empty: isEmpty = false }) => isEmpty === (host === empty))) {
+      for (const { name, hash, act } of shots.filter(
+        ({ empty: isEmpty = false }) => isEmpty === (host === empty),
+      )) {
         if (only.length > 0 && !only.includes(name)) continue;
         // By way of another page, so that a shot never starts from what the last one left open.
         await page.keyboard.press('Escape');
