@@ -19,6 +19,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: () => import('./commands/sample.ts'),
   },
   {
+    name: 'serve',
+    summary: 'open the desk in a browser, here or over SSH',
+    load: () => import('./commands/serve.ts'),
+  },
+  {
     name: 'domain create',
     summary: 'make a store (a storage domain)',
     load: () => import('./commands/domain-create.ts'),

@@ -82,12 +82,14 @@ function progressOf(
   return { phase, doneBytes: 0, totalBytes: 0, bytesPerSecond: null, secondsLeft: null };
 }
 
-function otherHolder({ root }: Domain, builder: number | undefined): string {
+/** Who else holds admission, as words that follow a phase; empty where nobody can be seen. */
+export function otherHolder({ root }: Domain, builder: number | undefined): string {
   const holder = holdersOfFile(join(root, 'locks', admissionLock)).find(({ pid }) => pid !== builder);
   return holder === undefined ? '' : `, held by process ${holder.pid} (${holder.command})`;
 }
 
-async function stagedBy(domain: Domain, pid: number | undefined): Promise<string[] | null> {
+/** Names below `tmp/` that the build process staged and that are there; null where that can't be read. */
+export async function stagedBy(domain: Domain, pid: number | undefined): Promise<string[] | null> {
   if (pid === undefined) return [];
   try {
     const names = await withDirectories(domain.root, ({ tmp }) => native.readdir(tmp));

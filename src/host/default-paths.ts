@@ -1,12 +1,14 @@
 /**
- * Where things live when nobody says otherwise, by the XDG base directory specification: stores and the
- * sample under the data directory, run records under the state directory, what can be made again under the
- * cache directory. The environment is passed in, so that tests have their own.
+ * Where things live when nobody says otherwise, by the XDG base directory specification: settings under the
+ * configuration directory, stores and the sample under the data directory, run records under the state
+ * directory, what can be made again under the cache directory. The environment is passed in, so that tests
+ * have their own.
  */
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
 export interface DefaultPaths {
+  readonly config: string;
   readonly data: string;
   readonly state: string;
   readonly cache: string;
@@ -27,6 +29,7 @@ export function defaultPaths(env: Environment): DefaultPaths {
   const home = homeOf(env);
   const data = join(baseDirectory(env['XDG_DATA_HOME'], join(home, '.local', 'share')), 'weightroom');
   return {
+    config: join(baseDirectory(env['XDG_CONFIG_HOME'], join(home, '.config')), 'weightroom'),
     data,
     state: join(baseDirectory(env['XDG_STATE_HOME'], join(home, '.local', 'state')), 'weightroom'),
     cache: join(baseDirectory(env['XDG_CACHE_HOME'], join(home, '.cache')), 'weightroom'),

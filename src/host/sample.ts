@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { formatBytes } from '../contract/bytes.ts';
 import { failed, failure, succeeded, type Failure, type Outcome } from '../contract/failure.ts';
-import type { BuildResult } from '../production/build-protocol.ts';
+import type { BuildRequest, BuildResult } from '../production/build-protocol.ts';
 import { freeBytes } from '../store/capacity.ts';
 import { makeFolders } from '../store/directories.ts';
 import type { CreatedDomain, Domain } from '../store/domain.ts';
@@ -28,26 +28,46 @@ export const defaultSampleBytes = 64 * 1024 ** 2;
 /** The checkpoint's own names: its identity is the same wherever it lies. */
 const sampleModel = { modelId: 'weightroom/sample', revision: '1', representation: 'bf16' } as const;
 
+export interface SampleMaterials {
+  readonly checkpoint: SampleCheckpoint;
+  readonly store: CreatedDomain;
+  /** What makes the one from the other. */
+  readonly request: Omit<BuildRequest, 'domain'> & { readonly representation: 'bf16' };
+}
+
+/** Makes or finds the checkpoint and the store. Throws the signal's reason when it fires. */
+export async function prepareSample(
+  env: Environment,
+  sizeBytes: number,
+  signal: AbortSignal,
+): Promise<Outcome<SampleMaterials>> {
+  const { store: root, samples } = defaultPaths(env);
+  const store = await sampleStore(root, env);
+  if (!store.ok) return store;
+  const room = roomFor(sizeBytes, root);
+  if (room !== null) return failed(room);
+  const making = await storeOutcome(
+    'the sample checkpoint cannot be written',
+    async () => await makeSampleCheckpoint(samples, sizeBytes, signal),
+  );
+  if (!making.ok) return making;
+  const checkpoint = making.value;
+  const request = { ...sampleModel, checkpoint: checkpoint.path };
+  return succeeded({ checkpoint, store: store.value, request });
+}
+
 /** Throws the signal's reason when it fires before the build starts; from then on the result says so. */
 export async function runSample(
   env: Environment,
   sizeBytes: number,
   watch: BuildWatch,
 ): Promise<Outcome<Sample>> {
-  const { store: root, samples } = defaultPaths(env);
-  const store = await sampleStore(root, env);
-  if (!store.ok) return store;
-  const room = roomFor(sizeBytes, root);
-  if (room !== null) return failed(room);
-  const making = await storeOutcome('the sample checkpoint cannot be written', async () => {
-    watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
-    return await makeSampleCheckpoint(samples, sizeBytes, watch.signal);
-  });
-  if (!making.ok) return making;
-  const checkpoint = making.value;
-  const request = { ...sampleModel, checkpoint: checkpoint.path };
-  const { result, leftBehind } = await buildArtifact(store.value.domain, request, watch);
-  return succeeded({ checkpoint, store: store.value, build: result, leftBehind });
+  watch.onProgress({ ...nothingCounted, phase: 'making a checkpoint' });
+  const prepared = await prepareSample(env, sizeBytes, watch.signal);
+  if (!prepared.ok) return prepared;
+  const { checkpoint, store, request } = prepared.value;
+  const { result, leftBehind } = await buildArtifact(store.domain, request, watch);
+  return succeeded({ checkpoint, store, build: result, leftBehind });
 }
 
 const maxSampleBytes = 64 * 1024 ** 3;

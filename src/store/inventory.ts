@@ -3,7 +3,7 @@
  * the root accounted for. What no state explains is `other`: listed, never touched.
  * Source: host-weight store specification, sections 7 and 8.
  */
-import { native, type TreeEntry } from '#native';
+import { native, type Stat, type TreeEntry } from '#native';
 import { freeBytes } from './capacity.ts';
 import { openDirectory, statChild, withDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
@@ -25,6 +25,8 @@ export interface InventoryEntry {
   /** The sticky bit is set: a publication or a move was interrupted, and the entry is not served. */
   readonly invalidated: boolean;
   readonly modifiedNs: bigint;
+  /** Of the entry itself, not of what lies in it. */
+  readonly stat: Stat;
 }
 
 export interface OtherEntry {
@@ -42,6 +44,10 @@ export interface Inventory {
   readonly filesystemFreeBytes: number;
 }
 
+/** A domain can hold many thousand entries: others get their turn in between. */
+const entriesPerTurn = 512;
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 const stateOf = { artifacts: 'ready', deny: 'denied', quarantine: 'quarantined', tmp: 'temporary' } as const;
 
 export async function inventory(domain: Domain): Promise<Inventory> {
@@ -49,8 +55,11 @@ export async function inventory(domain: Domain): Promise<Inventory> {
     const entries: InventoryEntry[] = [];
     const other: OtherEntry[] = [];
     let storeBytes = 0;
+    let looked = 0;
     for (const [directory, state] of Object.entries(stateOf) as [keyof typeof stateOf, EntryState][]) {
       for (const entry of await native.listTree(directories[directory])) {
+        looked += 1;
+        if (looked % entriesPerTurn === 0) await turn();
         storeBytes += entry.bytes;
         const key = keyOfName(entry.name);
         if (key === null) other.push(otherEntry(`${directory}/${entry.name}`, entry));
@@ -72,7 +81,8 @@ export async function inventory(domain: Domain): Promise<Inventory> {
       storeBytes += entry.bytes;
       other.push(entry);
     }
-    entries.sort(byKeyStateName);
+    await turn();
+    sortByKeyStateName(entries);
     other.sort((a, b) => (a.path < b.path ? -1 : 1));
     return { entries, other, storeBytes, filesystemFreeBytes: freeBytes(domain.root) };
   });
@@ -93,6 +103,7 @@ function inventoryEntry(
     reason: state === 'quarantined' ? quarantineReason(entry.name) : denied,
     invalidated: state !== 'denied' && (entry.stat.mode & modes.invalidated) !== 0,
     modifiedNs: entry.stat.mtimeNs,
+    stat: entry.stat,
   };
 }
 
@@ -136,9 +147,11 @@ function denyReason(deny: number, { name }: TreeEntry): string | null {
   }
 }
 
-/** Order of the published package's inventory: key, then state word, then name. All are ASCII but the name's end. */
-function byKeyStateName(a: InventoryEntry, b: InventoryEntry): number {
-  if (a.key !== b.key) return a.key < b.key ? -1 : 1;
-  if (a.state !== b.state) return a.state < b.state ? -1 : 1;
-  return a.name < b.name ? -1 : 1;
+/**
+ * Order of the published package's inventory: key, then state word, then name. One text per entry is compared,
+ * because comparing three for each pair takes several times as long.
+ */
+function sortByKeyStateName(entries: InventoryEntry[]): void {
+  const order = new Map(entries.map((entry) => [entry, `${entry.key}\0${entry.state}\0${entry.name}`]));
+  entries.sort((a, b) => ((order.get(a) as string) < (order.get(b) as string) ? -1 : 1));
 }

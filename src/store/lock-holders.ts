@@ -10,6 +10,7 @@
 import { constants, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { native, isSystemError, type Stat } from '#native';
+import { statChild } from './directories.ts';
 import { mountOf, parseMounts } from './filesystem-type.ts';
 import { admissionLock, initLock, isKey } from './paths.ts';
 
@@ -79,24 +80,56 @@ export class LockTable {
   }
 }
 
+/** Lock files are never removed, so there can be many thousand: others get their turn in between. */
+const locksPerTurn = 256;
+
 /** The state of every lock file of a domain, in name order. */
 export async function lockStates(root: string, proc = '/proc'): Promise<LockState[]> {
-  const directory = native.open(
-    join(root, 'locks'),
-    constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW,
-  );
-  try {
-    const table = new LockTable(proc);
-    const device = mountDevice(join(root, 'locks'), proc);
+  return await withLocks(root, proc, async (directory, stateOf) => {
     const states: LockState[] = [];
+    let looked = 0;
     for (const { name, stat } of await native.listTree(directory)) {
-      const meaning = meaningOf(name);
-      if (meaning === null) continue;
-      const { holders, waiters, certain } = table.of(stat, device);
-      const state = holders.length > 0 ? 'held' : stateWithoutHolder(directory, name, certain);
-      states.push({ name, ...meaning, state, holders, waiters });
+      looked += 1;
+      if (looked % locksPerTurn === 0) await new Promise((resolve) => setImmediate(resolve));
+      const state = stateOf(name, stat);
+      if (state !== null) states.push(state);
     }
     return states.sort((a, b) => (a.name < b.name ? -1 : 1));
+  });
+}
+
+/** The same for a few lock files by name, in the order given. One that is not there is not in the answer. */
+export async function namedLockStates(
+  root: string,
+  names: readonly string[],
+  proc = '/proc',
+): Promise<LockState[]> {
+  return await withLocks(root, proc, (directory, stateOf) =>
+    names.flatMap((name) => {
+      const stat = statChild(directory, name);
+      const state = stat === null ? null : stateOf(name, stat);
+      return state === null ? [] : [state];
+    }),
+  );
+}
+
+async function withLocks<T>(
+  root: string,
+  proc: string,
+  use: (directory: number, stateOf: (name: string, stat: Stat) => LockState | null) => Promise<T> | T,
+): Promise<T> {
+  const path = join(root, 'locks');
+  const directory = native.open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    const table = new LockTable(proc);
+    const device = mountDevice(path, proc);
+    return await use(directory, (name, stat) => {
+      const meaning = meaningOf(name);
+      if (meaning === null) return null;
+      const { holders, waiters, certain } = table.of(stat, device);
+      const state = holders.length > 0 ? 'held' : stateWithoutHolder(directory, name, certain);
+      return { name, ...meaning, state, holders, waiters };
+    });
   } finally {
     native.close(directory);
   }

@@ -1,0 +1,35 @@
+/** The icons: one path each, on a grid of 16, drawn with the current colour. */
+export const iconPaths = {
+  workstation: 'M2 3h12v8H2zM6 14h4M8 11v3',
+  store:
+    'M2 4c0-1.1 2.7-2 6-2s6 .9 6 2-2.7 2-6 2-6-.9-6-2zM2 4v8c0 1.1 2.7 2 6 2s6-.9 6-2V4M2 8c0 1.1 2.7 2 6 2s6-.9 6-2',
+  artifact: 'M8 1.5l6 3v7l-6 3-6-3v-7zM2 4.5l6 3 6-3M8 7.5v7',
+  builds: 'M2 3h7M5 8h8M3 13h6',
+  activity: 'M1.5 8h3l2-5 3 10 2-5h3',
+  settings: 'M2 4.5h6M12 4.5h2M2 11.5h2M8 11.5h6M10 2.5v4M6 9.5v4',
+  search: 'M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.5 10.5l3.5 3.5',
+  copy: 'M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3',
+  check: 'M3 8.5l3.5 3.5L13 4.5',
+  cross: 'M4 4l8 8M12 4l-8 8',
+  warning: 'M8 2l6.5 12h-13zM8 6.5v3.5M8 12v.2',
+  failure: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM5.5 5.5l5 5M10.5 5.5l-5 5',
+  information: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM8 7v4M8 4.8v.2',
+  folder: 'M1.5 3.5h4.5l1.5 2h7v8h-13z',
+  file: 'M4 1.5h5l3 3v10H4zM9 1.5v3h3',
+  up: 'M8 13V3M4 7l4-4 4 4',
+  down: 'M8 3v10M4 9l4 4 4-4',
+  plus: 'M8 3v10M3 8h10',
+  arrow: 'M3 8h10M9 4l4 4-4 4',
+  clock: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM8 4.5V8l2.5 2',
+  lock: 'M3.5 7h9v7h-9zM5.5 7V5a2.5 2.5 0 0 1 5 0v2',
+  ready: 'M3 8.5l3.5 3.5L13 4.5',
+  building: 'M3 13V9M8 13V6M13 13V3',
+  quarantined: 'M8 2l6.5 12h-13zM8 6.5v3.5M8 12v.2',
+  denied: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM3.5 3.5l9 9',
+  temporary: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM8 4.5V8l2.5 2',
+  other: 'M3.5 8h.2M8 8h.2M12.5 8h.2',
+  play: 'M4.5 2.5l8 5.5-8 5.5z',
+  offline: 'M2 2l12 12M3 8a7 7 0 0 1 2-1.8M8 12.5v.2M6 10a3 3 0 0 1 1.5-.9M7 5c2.4-.2 4.6.8 6 3',
+} as const;
+
+export type IconName = keyof typeof iconPaths;

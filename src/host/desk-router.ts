@@ -1,0 +1,136 @@
+/**
+ * The contract, implemented: each call named, its input validated by its schema, and handed to the part of the
+ * Workstation that does it. Nothing is decided here.
+ */
+import { implement, type Router } from '@orpc/server';
+import type { AppStatus } from '../contract/app-schemas.ts';
+import { contract, type DeskContract } from '../contract/contract.ts';
+import { Breathing } from './breathing.ts';
+import { callError } from './call-errors.ts';
+import { browse } from './folder-browser.ts';
+import { treemapOf } from './treemap.ts';
+import { homeOf } from './default-paths.ts';
+import { absolutePath } from './user-path.ts';
+import { verificationStream } from './verification-stream.ts';
+import type { Workstation } from './workstation.ts';
+
+/** What a connection brings with it. */
+export interface DeskContext {
+  readonly transport: AppStatus['transport'];
+}
+
+export type DeskRouter = Router<DeskContract, DeskContext>;
+
+export function deskRouter(workstation: Workstation): DeskRouter {
+  const { activity, artifacts, builds, env, now, settings, stores } = workstation;
+  const translate = (error: unknown): unknown => callError(error, workstation.reportBug);
+  const desk = implement(contract)
+    .$context<DeskContext>()
+    .use(async ({ next }) => {
+      try {
+        return await next();
+      } catch (error) {
+        throw translate(error);
+      }
+    });
+
+  return desk.router({
+    app: {
+      status: desk.app.status.handler(({ context }) => workstation.status(context.transport)),
+      events: desk.app.events.handler(({ signal }) => workstation.events(signal)),
+    },
+    stores: {
+      list: desk.stores.list.handler(async () => await workstation.listStores()),
+      open: desk.stores.open.handler(async ({ input }) => await workstation.openStore(input.root)),
+      forget: desk.stores.forget.handler(async ({ input }) => {
+        await workstation.forgetStore(input.root);
+        return {};
+      }),
+      check: desk.stores.check.handler(async ({ input }) => await workstation.checkStore(input)),
+      create: desk.stores.create.handler(async ({ input }) => await workstation.createStore(input)),
+    },
+    domain: {
+      inventory: desk.domain.inventory.handler(async ({ input }) => {
+        const store = stores.get(input.root);
+        const { look, matching } = await store.matching(input);
+        const { offset, limit } = input;
+        return {
+          revision: look.revision,
+          measuredAtMs: look.snapshot.usage.measuredAtMs,
+          total: matching.rows.length,
+          totalBytes: matching.totalBytes,
+          allRows: look.snapshot.rows.length,
+          offset,
+          rows: matching.rows.slice(offset, offset + limit),
+        };
+      }),
+      summary: desk.domain.summary.handler(async ({ input }) => {
+        const store = stores.get(input.root);
+        const look = await store.online();
+        const breathing = new Breathing();
+        const models = treemapOf(look.snapshot.rows);
+        await breathing.pause();
+        return { store: store.summaryOf(look), models };
+      }),
+      locks: desk.domain.locks.handler(async ({ input }) => await workstation.locks(stores.get(input.root))),
+      watch: desk.domain.watch.handler(({ input, signal }) =>
+        workstation.watchStore(stores.get(input.root), signal),
+      ),
+    },
+    artifact: {
+      show: desk.artifact.show.handler(
+        async ({ input }) => await artifacts.show(stores.get(input.root), input.key),
+      ),
+      tensors: desk.artifact.tensors.handler(
+        async ({ input }) => await artifacts.tensors(stores.get(input.root), input),
+      ),
+      verify: desk.artifact.verify.handler(async ({ input: { root, key, level }, signal }) => {
+        const store = stores.get(root);
+        const look = await store.online();
+        const bytes = look.snapshot.rows.find((row) => row.id === `ready/${key}`)?.bytes ?? 0;
+        return verificationStream(look.domain, {
+          target: { key, bytes },
+          level,
+          signal,
+          now,
+          translate,
+          onResult: (result) => workstation.noteVerification(store, result),
+        });
+      }),
+      remove: desk.artifact.remove.handler(
+        async ({ input }) => await workstation.removeArtifact(stores.get(input.root), input.key),
+      ),
+    },
+    builds: {
+      inspect: desk.builds.inspect.handler(
+        async ({ input, signal }) => await workstation.inspect(input.checkpoint, input.root, signal),
+      ),
+      start: desk.builds.start.handler(async ({ input }) => await workstation.startBuild(input)),
+      list: desk.builds.list.handler(async () => await workstation.listBuilds()),
+      watch: desk.builds.watch.handler(({ input, signal }) => builds.watch(input.id, signal)),
+      cancel: desk.builds.cancel.handler(({ input }) => {
+        builds.cancel(input.id);
+        return {};
+      }),
+      dismiss: desk.builds.dismiss.handler(({ input }) => {
+        builds.dismiss(input.id);
+        return {};
+      }),
+    },
+    sample: {
+      start: desk.sample.start.handler(() => workstation.startSample()),
+    },
+    activity: {
+      list: desk.activity.list.handler(({ input }) => activity.newest(input.limit)),
+    },
+    settings: {
+      get: desk.settings.get.handler(() => settings.current),
+      update: desk.settings.update.handler(async ({ input }) => await workstation.updateSettings(input)),
+    },
+    files: {
+      browse: desk.files.browse.handler(
+        async ({ input }) => await browse(absolutePath(input.path ?? '~', homeOf(env))),
+      ),
+    },
+  });
+}

@@ -1,0 +1,65 @@
+/**
+ * Small files of our own that several of our processes read and write: replaced in one step, so that a reader
+ * sees the old one or the new one also after a crash, and guarded while somebody reads, changes and writes.
+ *
+ * The guard is proper-lockfile's: a folder `<path>.lock` that its owner keeps fresh. An owner that died leaves
+ * it to go stale; whoever comes next waits that long and takes it over.
+ */
+import { open, rename, rm } from 'node:fs/promises';
+import { dirname, join, basename } from 'node:path';
+import lockfile from 'proper-lockfile';
+import { makeFolders } from '../store/directories.ts';
+import { uuidHex } from '../store/paths.ts';
+
+/** A guard that was not refreshed for this long belongs to nobody any more. */
+const staleAfterMs = 5000;
+const refreshEveryMs = 1000;
+/** Longer than a guard takes to go stale, so that a crash delays and never refuses. */
+const retries = { retries: 80, factor: 1, minTimeout: 50, maxTimeout: 150, randomize: true };
+
+/** For us alone: settings name paths, and a state file can hold a token. */
+export const privateFile = 0o600;
+export const privateFolder = 0o700;
+
+/** Runs `work` while no other process of ours does the same for `path`. Makes its folder. */
+export async function guarded<T>(path: string, work: () => Promise<T>): Promise<T> {
+  makeFolders(dirname(path), privateFolder);
+  const release = await lockfile.lock(path, {
+    realpath: false,
+    stale: staleAfterMs,
+    update: refreshEveryMs,
+    retries,
+    // A process that was stopped for seconds loses the guard; what it then writes is still whole.
+    onCompromised: () => undefined,
+  });
+  try {
+    return await work();
+  } finally {
+    await release().catch(() => undefined);
+  }
+}
+
+/** Writes `text` beside `path`, makes it durable and puts it in place. Throws a SystemError. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const folder = dirname(path);
+  const temporary = join(folder, `.${basename(path)}.${process.pid}.${uuidHex()}.tmp`);
+  try {
+    const file = await open(temporary, 'wx', privateFile);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  const parent = await open(folder, 'r');
+  try {
+    await parent.sync();
+  } finally {
+    await parent.close();
+  }
+}

@@ -1,0 +1,301 @@
+/**
+ * The composition root: settings, known stores, builds and activity, joined into what the desk can do. The
+ * desktop app and the browser host each have one, and reach it only through the contract's router.
+ *
+ * It owns everything that it starts: closing it cancels its builds, stops its watchers and leaves no process.
+ */
+import { readFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { z } from 'zod';
+import type { AppEvent, AppStatus, Settings } from '../contract/app-schemas.ts';
+import type { Verification } from '../contract/artifact-schemas.ts';
+import type { BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
+import type { DomainChange, DomainLocks } from '../contract/domain-schemas.ts';
+import { FailureError, succeeded, type Outcome } from '../contract/failure.ts';
+import type { Store, StoreCheck, StorePlan } from '../contract/store-schemas.ts';
+import { cleanup, type Removal } from '../store/cleanup.ts';
+import { lockStates } from '../store/lock-holders.ts';
+import { ActivityLog } from './activity-log.ts';
+import { ArtifactReader } from './artifact-reader.ts';
+import { buildEnded, buildStarted } from './build-words.ts';
+import { buildsElsewhere } from './builds-elsewhere.ts';
+import { callError } from './call-errors.ts';
+import { inspectForBuild } from './checkpoint-inspection.ts';
+import { defaultPaths, homeOf, type DefaultPaths, type Environment } from './default-paths.ts';
+import { DeskBuilds } from './desk-builds.ts';
+import { EventStream } from './event-stream.ts';
+import { heldLocks } from './held-locks.ts';
+import type { KnownStore } from './known-store.ts';
+import { KnownStores } from './known-stores.ts';
+import { defaultSampleBytes, prepareSample } from './sample.ts';
+import { SettingsFile } from './settings-file.ts';
+import { checkStorePlan } from './store-form.ts';
+import { createStore, openStore, serializedNotice } from './stores.ts';
+import { absolutePath } from './user-path.ts';
+
+export interface WorkstationOptions {
+  readonly env: Environment;
+  /** Milliseconds since 1970. */
+  readonly now?: () => number;
+  /** How often stores are compared with what was last seen, below the kernel's own notices. Default 2000. */
+  readonly pollMs?: number;
+  /** Of the sample's checkpoint. */
+  readonly sampleBytes?: number;
+}
+
+export class Workstation {
+  readonly env: Environment;
+  readonly paths: DefaultPaths;
+  readonly settings: SettingsFile;
+  readonly activity: ActivityLog;
+  readonly stores: KnownStores;
+  readonly builds = new DeskBuilds();
+  readonly artifacts: ArtifactReader;
+  readonly now: () => number;
+  readonly #sampleBytes: number;
+  readonly #startedAtMs: number;
+  readonly #problems: AppStatus['problems'][number][] = [];
+  readonly #buildOf = (pid: number): string | null => this.builds.ofProcess(pid);
+
+  private constructor({
+    env,
+    now = Date.now,
+    pollMs = 2000,
+    sampleBytes = defaultSampleBytes,
+  }: WorkstationOptions) {
+    this.env = env;
+    this.now = now;
+    this.paths = defaultPaths(env);
+    this.#sampleBytes = sampleBytes;
+    this.#startedAtMs = now();
+    this.activity = new ActivityLog(join(this.paths.state, 'activity.jsonl'), now);
+    this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
+      onProblem: (message) => this.#report(message),
+    });
+    this.stores = new KnownStores(this.settings, { now, pollMs, onBug: this.reportBug });
+    this.artifacts = new ArtifactReader(this.#buildOf);
+    this.builds.ended.subscribe((build) => {
+      this.activity.add(buildEnded(build));
+      this.#known(build.root)?.touch();
+    });
+  }
+
+  static async open(options: WorkstationOptions): Promise<Workstation> {
+    const workstation = new Workstation(options);
+    await workstation.activity.open();
+    await workstation.settings.open();
+    return workstation;
+  }
+
+  async close(): Promise<void> {
+    await this.builds.close();
+    this.stores.close();
+    this.settings.close();
+    await this.activity.close();
+  }
+
+  status(transport: AppStatus['transport']): AppStatus {
+    const { config, state, cache, data } = this.paths;
+    return {
+      version,
+      pid: process.pid,
+      startedAtMs: this.#startedAtMs,
+      transport,
+      nodeVersion: process.versions.node,
+      hostName: hostname(),
+      userName: userInfo().username,
+      homeFolder: homeOf(this.env),
+      folders: { config, state, cache, data },
+      problems: this.#problems,
+    };
+  }
+
+  events(signal: AbortSignal | undefined): EventStream<AppEvent> {
+    const releases = [
+      this.stores.watchAll(() => {
+        stream.push({ type: 'stores' }, 'stores');
+        // A build of another process shows in its store alone.
+        stream.push({ type: 'builds' }, 'builds');
+      }),
+      this.builds.changed.subscribe(() => stream.push({ type: 'builds' }, 'builds')),
+      this.activity.added.subscribe((entry) => stream.push({ type: 'activity', entry })),
+      this.settings.changed.subscribe((settings) => stream.push({ type: 'settings', settings }, 'settings')),
+    ];
+    const stream = new EventStream<AppEvent>({
+      signal,
+      onClose: () => {
+        for (const release of releases) release();
+      },
+    });
+    stream.push({ type: 'subscribed' });
+    return stream.start();
+  }
+
+  async listStores(): Promise<Store[]> {
+    return await Promise.all(this.stores.all().map(async (store) => await store.summary()));
+  }
+
+  async openStore(typed: string): Promise<Store> {
+    const domain = valueOf(await openStore(this.#absolute(typed)));
+    const store = await this.stores.remember(domain.root);
+    this.activity.add({
+      kind: 'store-opened',
+      message: `Opened the store ${domain.root}.`,
+      root: domain.root,
+    });
+    return await store.summary();
+  }
+
+  async forgetStore(root: string): Promise<void> {
+    if (!(await this.stores.forget(root))) return;
+    const message = `${root} is no longer on the list of stores. Nothing on disk was changed.`;
+    this.activity.add({ kind: 'store-forgotten', message, root });
+  }
+
+  async checkStore(plan: StorePlan): Promise<StoreCheck> {
+    return await checkStorePlan(plan, this.env);
+  }
+
+  async createStore(plan: StorePlan): Promise<{ store: Store; existing: boolean; notice: string | null }> {
+    const { path, admission, maxStoreBytes, maxArtifactBytes, minFreeBytes } = plan;
+    const capacity = { maxStoreBytes, maxArtifactBytes, minFreeBytes };
+    const request = { root: this.#absolute(path), admission, capacity };
+    const { domain, existing } = valueOf(await createStore(request, this.env));
+    const store = await this.stores.remember(domain.root);
+    const message = existing ? `Opened the store ${domain.root}.` : `Made the store ${domain.root}.`;
+    this.activity.add({ kind: existing ? 'store-opened' : 'store-created', message, root: domain.root });
+    const notice = domain.admission === 'serialized' ? serializedNotice : null;
+    return { store: await store.summary(), existing, notice };
+  }
+
+  async locks(store: KnownStore): Promise<DomainLocks> {
+    await store.online();
+    const states = await lockStates(store.root);
+    const held = heldLocks(states, store.sightings, this.#buildOf);
+    return { measuredAtMs: this.now(), held, free: states.length - held.length };
+  }
+
+  watchStore(store: KnownStore, signal: AbortSignal | undefined): EventStream<DomainChange> {
+    const release = store.changed.subscribe((change) => stream.push(change, 'change'));
+    const stream = new EventStream<DomainChange>({ signal, onClose: release });
+    void store.look().then(
+      (look) => stream.push(store.changeOf(look), 'change'),
+      (error: unknown) => stream.fail(callError(error, this.reportBug)),
+    );
+    return stream.start();
+  }
+
+  async removeArtifact(store: KnownStore, key: string): Promise<Removal> {
+    const { domain } = await store.online();
+    const removal = valueOf(await cleanup(domain, key));
+    store.touch();
+    if (removal.removed) {
+      const message = `Removed artifact ${key.slice(0, 12)}.`;
+      this.activity.add({ kind: 'artifact-removed', message, root: store.root, key });
+    }
+    return removal;
+  }
+
+  noteVerification(store: KnownStore, result: Verification): void {
+    store.verified(result);
+    const { key, status, failure } = result;
+    const short = key.slice(0, 12);
+    const message =
+      status === 'valid'
+        ? `Artifact ${short} passed its check.`
+        : `Artifact ${short}: ${failure?.message ?? status}`;
+    const severity = status === 'valid' ? 'information' : 'failure';
+    this.activity.add({ kind: 'artifact-verified', severity, message, root: store.root, key, failure });
+  }
+
+  async inspect(
+    checkpoint: string,
+    root: string | null,
+    signal: AbortSignal | undefined,
+  ): Promise<CheckpointInspection> {
+    const look = root === null ? null : await this.stores.get(root).online();
+    return await inspectForBuild(this.#absolute(checkpoint), look?.domain ?? null, signal);
+  }
+
+  async startBuild(request: z.output<typeof buildRequest>): Promise<{ id: string }> {
+    const { root, representation, component, modelId, revision, validation } = request;
+    const { domain } = await this.stores.get(root).online();
+    const checkpoint = this.#absolute(request.checkpoint);
+    const build = { checkpoint, representation, component, modelId, revision, validation };
+    const started = this.builds.start(
+      { kind: 'build', root: domain.root, checkpoint, representation, component, modelId, revision },
+      {
+        now: this.now,
+        firstPhase: 'starting',
+        prepare: async () => succeeded({ domain, request: build }),
+      },
+    );
+    this.activity.add(buildStarted(started));
+    return { id: started.id };
+  }
+
+  startSample(): { id: string } {
+    const nothing = { checkpoint: null, component: null, modelId: null, revision: null };
+    const started = this.builds.start(
+      { kind: 'sample', root: this.paths.store, representation: 'bf16', ...nothing },
+      {
+        now: this.now,
+        firstPhase: 'making-sample',
+        prepare: async (signal) => {
+          const prepared = await prepareSample(this.env, this.#sampleBytes, signal);
+          if (!prepared.ok) return prepared;
+          const { store, request } = prepared.value;
+          await this.stores.remember(store.domain.root);
+          return succeeded({ domain: store.domain, request });
+        },
+      },
+    );
+    this.activity.add(buildStarted(started));
+    return { id: started.id };
+  }
+
+  async listBuilds(): Promise<BuildList> {
+    const elsewhere = await Promise.all(
+      this.stores.all().map(async (store) => buildsElsewhere(store, await store.look(), this.#buildOf)),
+    );
+    return { builds: this.builds.list(), elsewhere: elsewhere.flat() };
+  }
+
+  async updateSettings(change: { theme?: Settings['theme'] | undefined }): Promise<Settings> {
+    const { theme } = change;
+    return await this.settings.update((settings) =>
+      theme === undefined ? settings : { ...settings, theme },
+    );
+  }
+
+  /** Not a failure of anybody's but of this program: kept where a person can find and report it. */
+  readonly reportBug = (error: unknown): void => {
+    const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    const cause = error instanceof Error && error.cause instanceof Error ? `\n${error.cause.message}` : '';
+    const message = `A bug in Weightroom: ${words}${cause}`;
+    this.activity.add({ kind: 'bug', severity: 'failure', message });
+  };
+
+  #absolute(typed: string): string {
+    return absolutePath(typed, homeOf(this.env));
+  }
+
+  #known(root: string): KnownStore | null {
+    return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
+  }
+
+  #report(message: string): void {
+    this.#problems.push({ atMs: this.now(), message });
+    this.activity.add({ kind: 'settings', severity: 'warning', message });
+  }
+}
+
+function valueOf<T>(outcome: Outcome<T>): T {
+  if (outcome.ok) return outcome.value;
+  throw new FailureError(outcome.failure);
+}
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  readonly version: string;
+};

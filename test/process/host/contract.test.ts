@@ -1,0 +1,169 @@
+/** The same session over every transport: the same answers, the same events, the same typed failures. */
+import { isContractProcedure, type AnyContractRouter } from '@orpc/contract';
+import { expect, test } from 'vitest';
+import { failureOf } from '../../../src/contract/call-failure.ts';
+import { contract, type DeskClient } from '../../../src/contract/contract.ts';
+import { failureValue } from '../../../src/contract/values.ts';
+import { DeskScene, readUntil, transports, type Transport } from './desk-scene.ts';
+
+interface Entry {
+  readonly call: string;
+  readonly outcome: unknown;
+}
+
+/** Calls every procedure, most of them once to succeed and once to fail, and notes what came back. */
+class Session {
+  readonly transcript: Entry[] = [];
+
+  async note<T>(call: string, work: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await work();
+      this.transcript.push({ call, outcome: { answer } });
+      return answer;
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === null) throw error;
+      this.transcript.push({ call, outcome: { failure } });
+      return undefined as T;
+    }
+  }
+
+  /** The kinds of events in their order, repetitions left out, and the last event. */
+  async stream<T extends object>(
+    call: string,
+    open: () => Promise<AsyncIterable<T>>,
+    isEnough?: (event: T) => boolean,
+  ): Promise<T[]> {
+    let events: T[] = [];
+    await this.note(call, async () => {
+      events = await readUntil(await open(), isEnough);
+      const kinds = events.map((event) => ('type' in event ? event.type : 'change'));
+      const isMilestone = (kind: unknown): boolean => kind !== 'progress' && kind !== 'state';
+      return { kinds: kinds.filter(isMilestone), last: events.at(-1) };
+    });
+    return events;
+  }
+}
+
+const nobodysKey = 'ab'.repeat(32);
+
+async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
+  const session = new Session();
+  const { note, stream } = { note: session.note.bind(session), stream: session.stream.bind(session) };
+  const { path: checkpoint } = scene.checkpoint();
+  const root = await scene.store();
+
+  await note('app.status', () => client.app.status());
+  await note('settings.get', () => client.settings.get());
+  await note('settings.update', () => client.settings.update({ theme: 'dark' }));
+  await note('settings.update', () => client.settings.update({ theme: 'pink' as 'dark' }));
+  await note('files.browse', () => client.files.browse({ path: scene.base }));
+  await note('files.browse', () => client.files.browse({ path: scene.path('nowhere') }));
+
+  await note('stores.list', () => client.stores.list());
+  await note('stores.open', () => client.stores.open({ root: scene.path('home') }));
+  await note('domain.locks', () => client.domain.locks({ root }));
+  await note('stores.open', () => client.stores.open({ root }));
+  await note('stores.check', () => client.stores.check({ path: scene.path('new'), admission: 'serialized' }));
+  await note('stores.check', () => client.stores.check({ path: 'relative', maxStoreBytes: -1 }));
+  const plan = { path: scene.path('new'), maxStoreBytes: 2 ** 30 };
+  await note('stores.create', () => client.stores.create({ ...plan, maxStoreBytes: null }));
+  await note('stores.create', () => client.stores.create(plan));
+  await note('stores.create', () => client.stores.create({ ...plan, maxStoreBytes: 2 ** 31 }));
+  await note('stores.forget', () => client.stores.forget({ root: scene.path('new') }));
+
+  await note('builds.inspect', () => client.builds.inspect({ checkpoint, root }));
+  await note('builds.inspect', () => client.builds.inspect({ checkpoint: scene.path('nowhere') }));
+  await note('builds.start', () => client.builds.start({ root: scene.path('new'), checkpoint }));
+  const started = await note('builds.start', () => client.builds.start({ root, checkpoint }));
+  const events = await stream('builds.watch', () => client.builds.watch(started));
+  const ended = events.at(-1);
+  const key = ended?.type === 'result' ? (ended.build.result?.key ?? '') : '';
+  expect(key).toMatch(/^[0-9a-f]{64}$/);
+  await stream('builds.watch', () => client.builds.watch({ id: 'unknown' }));
+  await note('builds.cancel', () => client.builds.cancel(started));
+  await note('builds.list', () => client.builds.list());
+  await note('builds.dismiss', () => client.builds.dismiss(started));
+  await note('builds.dismiss', () => client.builds.dismiss(started));
+
+  await note('domain.inventory', () => client.domain.inventory({ root, search: key.slice(0, 12) }));
+  await note('domain.inventory', () => client.domain.inventory({ root, limit: 501 }));
+  await note('domain.summary', () => client.domain.summary({ root }));
+  await note('domain.locks', () => client.domain.locks({ root }));
+  await stream(
+    'domain.watch',
+    () => client.domain.watch({ root }),
+    () => true,
+  );
+  await note('artifact.show', () => client.artifact.show({ root, key }));
+  await note('artifact.show', () => client.artifact.show({ root, key: nobodysKey }));
+  await note('artifact.tensors', () => client.artifact.tensors({ root, key, search: 'layers', limit: 2 }));
+  await note('artifact.tensors', () => client.artifact.tensors({ root, key: 'short' }));
+  await stream('artifact.verify', () => client.artifact.verify({ root, key }));
+  await stream('artifact.verify', () => client.artifact.verify({ root, key: nobodysKey }));
+  await note('artifact.remove', () => client.artifact.remove({ root, key }));
+  await note('artifact.remove', () => client.artifact.remove({ root, key }));
+
+  const sample = await note('sample.start', () => client.sample.start());
+  await stream('builds.watch', () => client.builds.watch(sample));
+  await stream(
+    'app.events',
+    () => client.app.events(),
+    () => true,
+  );
+  await note('activity.list', () => client.activity.list());
+  await note('activity.list', () => client.activity.list({ limit: 0 }));
+  return session.transcript;
+}
+
+/** What differs between two runs of anything: clocks, random names, where the test lies, what the disk has free. */
+function comparable(transcript: readonly Entry[], scene: DeskScene): unknown {
+  const text = JSON.stringify(transcript)
+    .replaceAll(scene.base, '<base>')
+    .replaceAll(/"(\w*[aA]tMs|elapsedMs|freeBytes|filesystemFreeBytes|revision|pid)":[\d.]+/g, '"$1":0')
+    .replaceAll(/"(bytesPerSecond|secondsLeft)":[\d.]+/g, '"$1":null')
+    .replaceAll(/("maxStoreBytes|max_store_bytes\\)":\d{11,}/g, '$1":0')
+    .replaceAll(/"(id|buildId)":"[0-9-]{8}[0-9a-f-]*"/g, '"$1":"<id>"')
+    .replaceAll(/"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"/g, '"<id>"')
+    .replaceAll(/"uuid":"[0-9a-f]{32}"/g, '"uuid":"<uuid>"')
+    .replaceAll(/"transport":"[a-z-]+"/g, '"transport":"<transport>"');
+  return JSON.parse(text) as unknown;
+}
+
+function procedures(router: AnyContractRouter, path: readonly string[] = []): string[] {
+  if (isContractProcedure(router)) return [path.join('.')];
+  return Object.entries(router).flatMap(([name, part]) =>
+    procedures(part as AnyContractRouter, [...path, name]),
+  );
+}
+
+async function transcriptOver(transport: Transport): Promise<{ entries: Entry[]; comparable: unknown }> {
+  const scene = new DeskScene();
+  const desk = await scene.desk();
+  const entries = await run(await desk.client(transport), scene);
+  await desk.close();
+  return { entries, comparable: comparable(entries, scene) };
+}
+
+test('a session gives the same answers, events and typed failures over every transport', async () => {
+  const [inProcess, overPort, overSocket] = await Promise.all(
+    transports.map(async (transport) => await transcriptOver(transport)),
+  );
+  const called = new Set(inProcess?.entries.map(({ call }) => call));
+  expect([...called].sort()).toEqual(procedures(contract).sort());
+  expect(overPort?.comparable).toEqual(inProcess?.comparable);
+  expect(overSocket?.comparable).toEqual(inProcess?.comparable);
+  const failures = (overSocket?.entries ?? []).flatMap(({ outcome }) =>
+    typeof outcome === 'object' && outcome !== null && 'failure' in outcome ? [outcome.failure] : [],
+  );
+  expect(failures.length).toBeGreaterThan(10);
+  for (const failure of failures) expect(failureValue.safeParse(failure).success).toBe(true);
+});
+
+test('every transport says which one it is', async () => {
+  const desk = await new DeskScene().desk();
+  for (const transport of transports) {
+    const client = await desk.client(transport);
+    expect(await client.app.status()).toMatchObject({ transport, pid: process.pid });
+  }
+});
