@@ -25,12 +25,7 @@ export interface Contest {
 }
 
 /** Median times of alternating runs, after one of each that does not count. */
-export async function contest({
-  runs,
-  ours,
-  theirs,
-  reset,
-}: Contest): Promise<{ ours: number; theirs: number }> {
+export async function contest({ runs, ours, theirs, reset }: Contest): Promise<Times> {
   const times = { ours: [] as number[], theirs: [] as number[] };
   for (let run = 0; run <= runs; run += 1) {
     for (const [side, measure] of [
@@ -67,44 +62,24 @@ export async function timedProgram(command: string, ...args: string[]): Promise<
   });
 }
 
+interface Times {
+  /** Median milliseconds. */
+  readonly ours: number;
+  readonly theirs: number;
+}
+
 /** Ours must take at most `bound` times what theirs takes. */
-export function atMost(
-  name: string,
-  bound: number,
-  runs: number,
-  times: { ours: number; theirs: number },
-): Ratio {
+export function atMost(name: string, bound: number, runs: number, times: Times): Ratio {
   const ratio = times.ours / times.theirs;
-  return {
-    name,
-    ratio,
-    meaning: 'our time / their time',
-    bound: `at most ${bound}`,
-    kept: ratio <= bound,
-    oursMs: times.ours,
-    theirsMs: times.theirs,
-    runs,
-  };
+  const words = { meaning: 'our time / their time', bound: `at most ${bound}` };
+  return { name, ratio, ...words, kept: ratio <= bound, oursMs: times.ours, theirsMs: times.theirs, runs };
 }
 
 /** Ours must be at least `bound` times as fast as theirs. */
-export function atLeast(
-  name: string,
-  bound: number,
-  runs: number,
-  times: { ours: number; theirs: number },
-): Ratio {
+export function atLeast(name: string, bound: number, runs: number, times: Times): Ratio {
   const ratio = times.theirs / times.ours;
-  return {
-    name,
-    ratio,
-    meaning: 'our speed / their speed',
-    bound: `at least ${bound}`,
-    kept: ratio >= bound,
-    oursMs: times.ours,
-    theirsMs: times.theirs,
-    runs,
-  };
+  const words = { meaning: 'our speed / their speed', bound: `at least ${bound}` };
+  return { name, ratio, ...words, kept: ratio >= bound, oursMs: times.ours, theirsMs: times.theirs, runs };
 }
 
 export function machine(): string {
