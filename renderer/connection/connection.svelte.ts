@@ -5,6 +5,7 @@
  * each time it goes, and so everything is asked for anew after a loss without anybody having to think of it.
  */
 import type { DeskClient } from '../../src/contract/contract.ts';
+import { failureOf } from '../../src/contract/call-failure.ts';
 import { NotSignedInError, type OpenTransport, type Transport } from './transport.ts';
 
 export type ConnectionState = 'connecting' | 'open' | 'lost' | 'refused';
@@ -13,6 +14,8 @@ export type LiveWork = (client: DeskClient, signal: AbortSignal) => Promise<void
 
 const firstPauseMs = 300;
 const longestPauseMs = 10_000;
+/** Live work that broke off while the connection stands. */
+const againMs = 2000;
 
 /** There is no connection now: the call was not made. */
 export class NotConnectedError extends Error {
@@ -88,8 +91,11 @@ export class Connection {
     const abort = new AbortController();
     entry.abort = abort;
     entry.work(transport.client, abort.signal).catch((error: unknown) => {
-      // What a work does not handle itself is the connection's end, which is handled here.
-      if (!abort.signal.aborted && this.#transport === transport) console.warn('Live work ended:', error);
+      // The connection's own end is handled below, and a failure is an answer. Anything else is tried again.
+      if (abort.signal.aborted || failureOf(error) !== null) return;
+      setTimeout(() => {
+        if (!abort.signal.aborted && this.#transport === transport) this.#run(entry, transport);
+      }, againMs);
     });
   }
 

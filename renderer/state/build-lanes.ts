@@ -3,7 +3,7 @@ import type { BuildList } from '../../src/contract/build-schemas.ts';
 import { durationWords } from '../words/durations.ts';
 import { groupOf, groupWords, nameOfBuild, outcomeOf, phaseWords, type PhaseGroup } from '../words/phases.ts';
 import type { DeskTone } from '../words/tones.ts';
-import { lastPart } from '../words/titles.ts';
+import { lastPart } from '../words/names.ts';
 
 export interface Block {
   readonly group: PhaseGroup | 'elsewhere';

@@ -3,7 +3,8 @@ import type { Desk } from './desk.svelte.ts';
 import { hrefOf, type Route } from './router.svelte.ts';
 import type { IconName } from '../parts/icons.ts';
 import { nameOfBuild } from '../words/phases.ts';
-import { shortKey, titleOf } from '../words/titles.ts';
+import { shortKey } from '../words/names.ts';
+import { titleOf } from '../words/titles.ts';
 import { sizeWords } from '../words/bytes.ts';
 
 export interface Command {

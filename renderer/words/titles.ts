@@ -1,13 +1,6 @@
 /** What each page is called: in the window's title, the navigation and the palette. */
 import type { Route } from '../state/router.svelte.ts';
-
-export function lastPart(path: string): string {
-  return path.split('/').filter(Boolean).at(-1) ?? path;
-}
-
-export function shortKey(key: string): string {
-  return key.slice(0, 12);
-}
+import { lastPart, shortKey } from './names.ts';
 
 export function titleOf(route: Route): string {
   switch (route.page) {
