@@ -82,8 +82,8 @@ export function newProgress(): Progress {
 
 /**
  * Fills one payload file in order, digesting on the way: each byte is read, cast, written and hashed once.
- * Reading and casting, the file digest and the tensor digests run on threads of their own, so that a file
- * costs about as much as its slowest lane. Calls run one after another in the order in which they were made,
+ * Reading, casting and writing run on one thread, the digests of the file and of its tensors in step on another,
+ * so that a file costs about as much as its slower lane. Calls run one after another in the order in which they were made,
  * awaited or not. After a failure, ECANCELED included, every further call rejects with that same failure.
  */
 export interface PayloadWriter {

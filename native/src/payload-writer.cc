@@ -1,4 +1,5 @@
-// The three lanes of a payload: this thread reads, casts and writes; one digests the file, one the tensors.
+// The two lanes of a payload: this thread reads, casts and writes; another one digests the file and its
+// tensors in step, which is as fast as a thread for each where there are two cores, and leaves one free.
 #include "payload-writer.h"
 
 #include <fcntl.h>
@@ -25,11 +26,11 @@ void TensorDigests::CloseFullTensors() {
   }
 }
 
-void TensorDigests::Update(Chunk chunk) {
+void TensorDigests::Update(Chunk chunk, Sha256& file) {
   while (!chunk.empty()) {
     CloseFullTensors();
     const size_t part = std::min<uint64_t>(chunk.size(), lengths_[digests_.size()] - fed_);
-    current_.Update(chunk.data(), part);
+    Sha256::UpdateBoth(file, current_, chunk.data(), part);
     fed_ += part;
     chunk = chunk.subspan(part);
   }
@@ -88,15 +89,13 @@ void PayloadWriter::Run(PayloadSource& source, const ProgressView& progress) {
   while (source.Remaining() > 0) {
     const Chunk chunk = source.Next(ring_->Acquire());
     Put(chunk, progress);
-    file_.Update(chunk.data(), chunk.size());
-    tensors_.Update(chunk);
+    tensors_.Update(chunk, file_);
   }
 }
 
 void PayloadWriter::RunOnThreads(PayloadSource& source, const ProgressView& progress) {
-  const Lane file = [this](Chunk chunk) { file_.Update(chunk.data(), chunk.size()); };
-  const Lane tensors = [this](Chunk chunk) { tensors_.Update(chunk); };
-  const LaneThreads digesting(*ring_, {file, tensors});
+  const Lane digests = [this](Chunk chunk) { tensors_.Update(chunk, file_); };
+  const LaneThreads digesting(*ring_, {digests});
   while (source.Remaining() > 0) {
     progress.ThrowIfCanceled("pwrite");
     const Chunk chunk = source.Next(ring_->Acquire());

@@ -21,7 +21,8 @@ namespace weightroom {
 class TensorDigests {
  public:
   explicit TensorDigests(std::vector<uint64_t> lengths) : lengths_(std::move(lengths)) {}
-  void Update(Chunk chunk);
+  // Feeds the tensors and, in step with them, the digest of the whole file.
+  void Update(Chunk chunk, Sha256& file);
   // All declared bytes have been fed.
   std::vector<std::string> Finish();
 

@@ -81,6 +81,49 @@ WEIGHTROOM_SHA_TARGET void Sha256CompressNi(uint32_t state[8], const uint8_t* bl
   StoreState(state, s);
 }
 
+// Two chains in step: each waits for its own results, and while it does the other one's rounds run.
+WEIGHTROOM_SHA_TARGET void Sha256CompressPairNi(uint32_t state_a[8], const uint8_t* a, uint32_t state_b[8],
+                                                const uint8_t* b, size_t count) {
+  Halves s = LoadState(state_a);
+  Halves t = LoadState(state_b);
+  for (; count > 0; count--, a += kSha256Block, b += kSha256Block) {
+    const Halves before_s = s, before_t = t;
+    __m128i w0 = LoadWords(a), w1 = LoadWords(a + 16), w2 = LoadWords(a + 32), w3 = LoadWords(a + 48);
+    __m128i v0 = LoadWords(b), v1 = LoadWords(b + 16), v2 = LoadWords(b + 32), v3 = LoadWords(b + 48);
+#pragma GCC unroll 3
+    for (int group = 0; group < 12; group += 4) {
+      FourRounds(s, w0, group);
+      FourRounds(t, v0, group);
+      w0 = NextWords(w0, w1, w2, w3);
+      v0 = NextWords(v0, v1, v2, v3);
+      FourRounds(s, w1, group + 1);
+      FourRounds(t, v1, group + 1);
+      w1 = NextWords(w1, w2, w3, w0);
+      v1 = NextWords(v1, v2, v3, v0);
+      FourRounds(s, w2, group + 2);
+      FourRounds(t, v2, group + 2);
+      w2 = NextWords(w2, w3, w0, w1);
+      v2 = NextWords(v2, v3, v0, v1);
+      FourRounds(s, w3, group + 3);
+      FourRounds(t, v3, group + 3);
+      w3 = NextWords(w3, w0, w1, w2);
+      v3 = NextWords(v3, v0, v1, v2);
+    }
+    FourRounds(s, w0, 12);
+    FourRounds(t, v0, 12);
+    FourRounds(s, w1, 13);
+    FourRounds(t, v1, 13);
+    FourRounds(s, w2, 14);
+    FourRounds(t, v2, 14);
+    FourRounds(s, w3, 15);
+    FourRounds(t, v3, 15);
+    s = {_mm_add_epi32(s.abef, before_s.abef), _mm_add_epi32(s.cdgh, before_s.cdgh)};
+    t = {_mm_add_epi32(t.abef, before_t.abef), _mm_add_epi32(t.cdgh, before_t.cdgh)};
+  }
+  StoreState(state_a, s);
+  StoreState(state_b, t);
+}
+
 bool Sha256NiUsable() {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSSE3) || !(c & bit_SSE4_1)) return false;
@@ -96,6 +139,11 @@ namespace weightroom {
 bool Sha256NiUsable() { return false; }
 void Sha256CompressNi(uint32_t state[8], const uint8_t* blocks, size_t count) {
   Sha256CompressPortable(state, blocks, count);
+}
+void Sha256CompressPairNi(uint32_t state_a[8], const uint8_t* a, uint32_t state_b[8], const uint8_t* b,
+                          size_t count) {
+  Sha256CompressPortable(state_a, a, count);
+  Sha256CompressPortable(state_b, b, count);
 }
 
 }  // namespace weightroom

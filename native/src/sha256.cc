@@ -38,6 +38,25 @@ void Sha256::Update(const uint8_t* bytes, size_t size) {
   if (rest != 0) std::memcpy(partial_.data(), bytes + blocks * kSha256Block, rest);
 }
 
+void Sha256::UpdateBoth(Sha256& a, Sha256& b, const uint8_t* bytes, size_t size) {
+  const bool paired = a.compress_ == Sha256CompressNi && b.compress_ == Sha256CompressNi;
+  if (!paired || size < 2 * kSha256Block) {
+    a.Update(bytes, size);
+    b.Update(bytes, size);
+    return;
+  }
+  const size_t head_a = a.ToBoundary(), head_b = b.ToBoundary();
+  a.Update(bytes, head_a);
+  b.Update(bytes, head_b);
+  const size_t blocks = (size - std::max(head_a, head_b)) / kSha256Block;
+  Sha256CompressPairNi(a.state_.data(), bytes + head_a, b.state_.data(), bytes + head_b, blocks);
+  const size_t fed = blocks * kSha256Block;
+  a.length_ += fed;
+  b.length_ += fed;
+  a.Update(bytes + head_a + fed, size - head_a - fed);
+  b.Update(bytes + head_b + fed, size - head_b - fed);
+}
+
 std::string Sha256::FinishHex() {
   const uint64_t bits = length_ * 8;
   // The padding ends in the length, so that a block boundary falls right after it.
