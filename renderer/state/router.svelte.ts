@@ -79,6 +79,11 @@ export class Router {
     });
   }
 
+  /** To where something that was begun on `page` leads: not for somebody who has gone elsewhere meanwhile. */
+  follow(page: Route['page'], route: Route): void {
+    if (this.#route.page === page) this.go(route);
+  }
+
   go(route: Route): void {
     location.hash = hrefOf(route);
   }

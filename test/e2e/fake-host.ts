@@ -396,7 +396,7 @@ export function busyDesk(count = 240): FakeDesk {
         { phase: 'waiting-for-admission', startedAtMs: nowMs - 1.8 * data.minute },
       ],
       progress: null,
-      waitingFor: 'admission, which the build of Qwen/Qwen3-Omni-30B-A3B (process 41322) holds',
+      waitingFor: 'held by process 41322 (node src/production/build-process.ts)',
     }),
     data.failedBuild('b3', nowMs),
     data.builtBuild('b4', nowMs),

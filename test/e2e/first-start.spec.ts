@@ -71,7 +71,7 @@ test('a store is made: each thing that keeps it from being made is told at its f
   await expect(page.getByLabel('Policy document', { exact: true })).toContainText('2147483648');
   await expect(create).toBeEnabled();
   await create.click();
-  await expect(page.getByRole('heading', { level: 1, name: 'store' })).toBeVisible();
+  await expect(page.getByRole('heading', { level: 1, name: 'store', exact: true })).toBeVisible();
   await expect(page.getByText('Nothing is in this store yet.').first()).toBeVisible();
 });
 

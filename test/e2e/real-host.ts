@@ -9,10 +9,13 @@ const launcher = resolve(import.meta.dirname, '../../src/cli/weightroom.mjs');
 
 export class RealHost {
   readonly url: string;
+  /** For other commands beside it. */
+  readonly env: NodeJS.ProcessEnv;
   readonly #child: ChildProcess;
 
-  private constructor(url: string, child: ChildProcess) {
+  private constructor(url: string, env: NodeJS.ProcessEnv, child: ChildProcess) {
     this.url = url;
+    this.env = env;
     this.#child = child;
   }
 
@@ -36,7 +39,7 @@ export class RealHost {
     for await (const line of createInterface({ input: child.stdout })) {
       text += `${line}\n`;
       const url = /http:\/\/127\.0\.0\.1:\d+\/#token=[\w-]+/.exec(text)?.[0];
-      if (url !== undefined) return new RealHost(url, child);
+      if (url !== undefined) return new RealHost(url, env, child);
     }
     throw new Error(`weightroom serve ended without an address: ${text}`);
   }
