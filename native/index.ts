@@ -19,6 +19,8 @@ export interface SystemError extends Error {
   /** The positive errno. */
   readonly errno: number;
   readonly syscall: string;
+  /** Which of the things given to the call it concerns, by number, where several were. */
+  readonly item?: number;
 }
 
 export function isSystemError(error: unknown): error is SystemError {
@@ -63,11 +65,11 @@ export interface Segment {
   readonly cast: Cast;
 }
 
-export interface PayloadDigests {
-  /** Of the whole file, header included. Lower-case hex. */
-  readonly file: string;
-  /** Of each tensor, in the order in which their lengths were declared. */
-  readonly tensors: readonly string[];
+/** `length` bytes of an open file from `offset`. */
+export interface FileRange {
+  readonly fd: number;
+  readonly offset: number;
+  readonly length: number;
 }
 
 /**
@@ -81,10 +83,9 @@ export function newProgress(): Progress {
 }
 
 /**
- * Fills one payload file in order, digesting on the way: each byte is read, cast, written and hashed once.
- * Reading, casting and writing run on one thread, the digests of the file and of its tensors in step on another,
- * so that a file costs about as much as its slower lane. Calls run one after another in the order in which they were made,
- * awaited or not. After a failure, ECANCELED included, every further call rejects with that same failure.
+ * Fills one payload file in order: each byte is read, cast and written once. Calls run one after another in the
+ * order in which they were made, awaited or not. After a failure, ECANCELED included, every further call
+ * rejects with that same failure.
  */
 export interface PayloadWriter {
   /** Append target bytes. Rejects with EFBIG past the declared end. */
@@ -92,7 +93,7 @@ export interface PayloadWriter {
   /** Append segments one after another. A short source rejects with EIO. */
   copy(segments: readonly Segment[], progress?: Progress): Promise<void>;
   /** Resolves once every declared byte is there; rejects with EIO where bytes are missing. Does not sync. */
-  finish(): Promise<PayloadDigests>;
+  finish(): Promise<void>;
 }
 
 export interface Addon {
@@ -135,17 +136,23 @@ export interface Addon {
   sha256(bytes: Uint8Array): string;
   /** The same by the code for processors without SHA instructions; exposed for tests. */
   sha256Portable(bytes: Uint8Array): string;
-  /** SHA-256 of `length` bytes of a file from `offset`, off the main thread. A file that ends early rejects with EIO. */
-  sha256Range(fd: number, offset: number, length: number, progress?: Progress): Promise<string>;
-  /** What computes digests on this processor: `sha-ni` or `portable`. */
+  /**
+   * SHA-256 of each range, in their order, on as many threads as help: the more ranges, the faster, because
+   * independent digests are computed side by side. A range past its file's end rejects with EIO, and a failure's
+   * `item` is the number of the range that could not be read.
+   */
+  sha256Ranges(ranges: readonly FileRange[], progress?: Progress): Promise<string[]>;
+  /** What computes a single digest on this processor: `sha-ni` or `portable`. */
   sha256Implementation(): string;
+  /** What computes many at once: `avx512`, `avx2`, `sha-ni-pair` or `none`. */
+  sha256LaneImplementation(): string;
 
   /**
-   * A writer for a payload of which `prefix` (length field and header) is written at once and then
-   * `tensorLengths` bytes each follow without gaps, from offset 0. The descriptor stays the caller's. Throws,
-   * instead of rejecting later, when the prefix can't be written.
+   * A writer for a payload of which `prefix` (length field and header) is written at once, at offset 0, and
+   * `tensorBytes` follow. The descriptor stays the caller's. Throws, instead of rejecting later, when the
+   * prefix can't be written.
    */
-  payloadWriter(fd: number, prefix: Uint8Array, tensorLengths: readonly number[]): PayloadWriter;
+  payloadWriter(fd: number, prefix: Uint8Array, tensorBytes: number): PayloadWriter;
   /** Casts in memory; exposed for tests. Little-endian source elements, two target bytes each. */
   castToBfloat16(cast: Exclude<Cast, 'none'>, source: Uint8Array): Uint8Array;
 

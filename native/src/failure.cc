@@ -40,6 +40,11 @@ napi_value ErrorValue(napi_env env, const Failure& failure) {
   if (napi_create_error(env, code_value, NameValue(env, message), &error) != napi_ok) return nullptr;
   napi_set_named_property(env, error, "errno", number_value);
   napi_set_named_property(env, error, "syscall", syscall_value);
+  if (failure.item >= 0) {
+    napi_value item = nullptr;
+    napi_create_int64(env, failure.item, &item);
+    napi_set_named_property(env, error, "item", item);
+  }
   return error;
 }
 

@@ -5,6 +5,7 @@
 #include <node_api.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 
 namespace weightroom {
@@ -16,6 +17,8 @@ struct Failure {
   std::string subject = {};
   // Said instead of the errno's own text where that would not tell what happened.
   const char* reason = nullptr;
+  // Which of several things given to one call failed; negative when there was one.
+  int64_t item = -1;
 };
 
 // Throws the current errno.

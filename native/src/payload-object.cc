@@ -46,35 +46,6 @@ std::vector<Segment> SegmentsArg(const Napi::Value& value) {
   return segments;
 }
 
-std::vector<uint64_t> LengthsArg(const Napi::Value& value, uint64_t total) {
-  if (!value.IsArray()) BadType(value.Env(), "tensorLengths must be an array");
-  const auto array = value.As<Napi::Array>();
-  std::vector<uint64_t> lengths;
-  for (uint32_t i = 0; i < array.Length(); i++) {
-    lengths.push_back(SafeIntegerArg(array.Get(i), "a tensor's length"));
-    total += lengths.back();
-    if (total > kLargestSafeInteger) BadRange(value.Env(), "the tensors are too large together");
-  }
-  return lengths;
-}
-
-napi_value DigestsValue(napi_env env, const PayloadDigests& digests) {
-  const auto text = [env](const std::string& hex) {
-    napi_value value = nullptr;
-    napi_create_string_latin1(env, hex.data(), hex.size(), &value);
-    return value;
-  };
-  napi_value object = nullptr, tensors = nullptr;
-  napi_create_object(env, &object);
-  napi_create_array_with_length(env, digests.tensors.size(), &tensors);
-  for (uint32_t i = 0; i < digests.tensors.size(); i++) {
-    napi_set_element(env, tensors, i, text(digests.tensors[i]));
-  }
-  napi_set_named_property(env, object, "file", text(digests.file));
-  napi_set_named_property(env, object, "tensors", tensors);
-  return object;
-}
-
 class AppendJob final : public Job {
  public:
   AppendJob(std::shared_ptr<PayloadWriter> writer, std::unique_ptr<PayloadSource> source, int64_t* progress)
@@ -91,12 +62,11 @@ class AppendJob final : public Job {
 class FinishJob final : public Job {
  public:
   explicit FinishJob(std::shared_ptr<PayloadWriter> writer) : writer_(std::move(writer)) {}
-  void Execute() override { digests_ = writer_->Finish(); }
-  napi_value Result(napi_env env) override { return DigestsValue(env, digests_); }
+  void Execute() override { writer_->Finish(); }
+  napi_value Result(napi_env env) override { return UndefinedValue(env); }
 
  private:
   std::shared_ptr<PayloadWriter> writer_;
-  PayloadDigests digests_;
 };
 
 class PayloadObject final : public Napi::ObjectWrap<PayloadObject> {
@@ -148,7 +118,8 @@ class PayloadObject final : public Napi::ObjectWrap<PayloadObject> {
 Napi::Value MakePayloadWriter(const Napi::CallbackInfo& info) {
   const int fd = DescriptorArg(info[0], "fd");
   const Bytes prefix = BytesArg(info[1], "prefix");
-  auto writer = std::make_shared<PayloadWriter>(fd, prefix.size, LengthsArg(info[2], prefix.size));
+  const uint64_t tensor_bytes = SafeIntegerArg(info[2], "tensorBytes", kLargestSafeInteger - prefix.size);
+  auto writer = std::make_shared<PayloadWriter>(fd, prefix.size + tensor_bytes);
   writer->WritePrefix(Chunk(prefix.data, prefix.size));
   const auto* constructor = info.Env().GetInstanceData<Napi::FunctionReference>();
   const Napi::Object object = constructor->New({});

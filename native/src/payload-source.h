@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cast.h"
-#include "chunk-ring.h"
 
 namespace weightroom {
+
+constexpr size_t kChunkBytes = size_t{1} << 20;
+
+using Chunk = std::span<const uint8_t>;
 
 class PayloadSource {
  public:

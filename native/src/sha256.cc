@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sha256-lanes.h"
+
 namespace weightroom {
 namespace {
 
@@ -14,10 +16,28 @@ Sha256Compress ChosenCompress() {
 
 }  // namespace
 
+// Measured on an AVX-512 machine with SHA instructions: sixteen lanes give 1.9 times what one chain gives and
+// a pair of chains 1.3 times, so that eleven lanes or fewer lose to pairs. Eight AVX2 lanes lose to one chain.
+const LaneKernel* ChosenLanes() {
+  static const LaneKernel avx512_beside_ni{"avx512", 16, 12, Sha256CompressAvx512};
+  static const LaneKernel avx512{"avx512", 16, 3, Sha256CompressAvx512};
+  static const LaneKernel avx2{"avx2", 8, 3, Sha256CompressAvx2};
+  static const LaneKernel* const chosen = Avx512Usable()     ? Sha256NiUsable() ? &avx512_beside_ni : &avx512
+                                          : Sha256NiUsable() ? nullptr
+                                          : Avx2Usable()     ? &avx2
+                                                             : nullptr;
+  return chosen;
+}
+
 Sha256::Sha256() : Sha256(ChosenCompress()) {}
 
 const char* Sha256::Implementation() {
   return ChosenCompress() == Sha256CompressPortable ? "portable" : "sha-ni";
+}
+
+const char* Sha256::LaneImplementation() {
+  const LaneKernel* lanes = ChosenLanes();
+  return lanes != nullptr ? lanes->name : ChosenCompress() == Sha256CompressNi ? "sha-ni-pair" : "none";
 }
 
 void Sha256::Update(const uint8_t* bytes, size_t size) {
@@ -38,23 +58,44 @@ void Sha256::Update(const uint8_t* bytes, size_t size) {
   if (rest != 0) std::memcpy(partial_.data(), bytes + blocks * kSha256Block, rest);
 }
 
-void Sha256::UpdateBoth(Sha256& a, Sha256& b, const uint8_t* bytes, size_t size) {
-  const bool paired = a.compress_ == Sha256CompressNi && b.compress_ == Sha256CompressNi;
-  if (!paired || size < 2 * kSha256Block) {
-    a.Update(bytes, size);
-    b.Update(bytes, size);
-    return;
+void Sha256::UpdateInLanes(std::span<const Feed> feeds, size_t blocks) {
+  alignas(64) LaneStates states;
+  const uint8_t* messages[kMostLanes];
+  // Lanes without a message of their own repeat the first one.
+  for (size_t lane = 0; lane < kMostLanes; lane++) {
+    const Feed& feed = feeds[lane < feeds.size() ? lane : 0];
+    messages[lane] = feed.bytes;
+    for (size_t word = 0; word < 8; word++) states[word][lane] = feed.digest->state_[word];
   }
-  const size_t head_a = a.ToBoundary(), head_b = b.ToBoundary();
-  a.Update(bytes, head_a);
-  b.Update(bytes, head_b);
-  const size_t blocks = (size - std::max(head_a, head_b)) / kSha256Block;
-  Sha256CompressPairNi(a.state_.data(), bytes + head_a, b.state_.data(), bytes + head_b, blocks);
-  const size_t fed = blocks * kSha256Block;
-  a.length_ += fed;
-  b.length_ += fed;
-  a.Update(bytes + head_a + fed, size - head_a - fed);
-  b.Update(bytes + head_b + fed, size - head_b - fed);
+  ChosenLanes()->compress(states, messages, blocks);
+  for (size_t lane = 0; lane < feeds.size(); lane++) {
+    for (size_t word = 0; word < 8; word++) feeds[lane].digest->state_[word] = states[word][lane];
+  }
+}
+
+void Sha256::UpdateTogether(std::span<const Feed> feeds, size_t blocks) {
+  if (blocks == 0) return;
+  const LaneKernel* lanes = ChosenLanes();
+  if (lanes != nullptr && feeds.size() >= lanes->worthwhile) {
+    UpdateInLanes(feeds, blocks);
+  } else {
+    const bool paired = ChosenCompress() == Sha256CompressNi;
+    for (size_t i = 0; i < feeds.size(); i++) {
+      const Feed& feed = feeds[i];
+      if (paired && i + 1 < feeds.size()) {
+        const Feed& other = feeds[++i];
+        Sha256CompressPairNi(feed.digest->state_.data(), feed.bytes, other.digest->state_.data(), other.bytes, blocks);
+      } else {
+        feed.digest->compress_(feed.digest->state_.data(), feed.bytes, blocks);
+      }
+    }
+  }
+  for (const Feed& feed : feeds) feed.digest->length_ += blocks * kSha256Block;
+}
+
+size_t Sha256::MostTogether() {
+  if (const LaneKernel* lanes = ChosenLanes()) return lanes->lanes;
+  return ChosenCompress() == Sha256CompressNi ? 2 : 1;
 }
 
 std::string Sha256::FinishHex() {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace weightroom {
@@ -31,16 +32,23 @@ class Sha256 {
   explicit Sha256(Sha256Compress compress) : compress_(compress) {}
 
   void Update(const uint8_t* bytes, size_t size);
-  // Feeds the same bytes to two digests that need not have got equally far.
-  static void UpdateBoth(Sha256& a, Sha256& b, const uint8_t* bytes, size_t size);
+  // Feeds `blocks` whole blocks to each of several digests, all of which stand at a block boundary.
+  struct Feed {
+    Sha256* digest;
+    const uint8_t* bytes;
+  };
+  static void UpdateTogether(std::span<const Feed> feeds, size_t blocks);
+  // How many digests UpdateTogether takes at most, and with how many it is at its best.
+  static size_t MostTogether();
   // Lower-case hex. The object is spent afterwards.
   std::string FinishHex();
 
+  // Of a single message, and of many side by side.
   static const char* Implementation();
+  static const char* LaneImplementation();
 
  private:
-  // How many bytes are missing until a whole block has been fed.
-  size_t ToBoundary() const { return (kSha256Block - length_ % kSha256Block) % kSha256Block; }
+  static void UpdateInLanes(std::span<const Feed> feeds, size_t blocks);
 
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};

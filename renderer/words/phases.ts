@@ -11,7 +11,8 @@ export const phaseWords: Readonly<Record<BuildPhase, string>> = {
   'waiting-for-admission': 'waiting for admission',
   'waiting-for-build-lock': 'waiting for another build of the same artifact',
   preparing: 'preparing',
-  producing: 'producing and hashing',
+  producing: 'producing',
+  hashing: 'computing checksums',
   syncing: 'writing through to the disk',
   publishing: 'publishing',
 };
@@ -31,6 +32,7 @@ export function groupOf(phase: BuildPhase): PhaseGroup {
     case 'waiting-for-build-lock':
       return 'waiting';
     case 'producing':
+    case 'hashing':
       return 'producing';
     case 'syncing':
     case 'publishing':

@@ -99,6 +99,7 @@ export const buildPhases = [
   'waiting-for-build-lock',
   'preparing',
   'producing',
+  'hashing',
   'syncing',
   'publishing',
 ] as const;

@@ -64,6 +64,7 @@ const phaseWords: Readonly<Record<BuildPhase, string>> = {
   'waiting-for-build-lock': 'waiting for the build lock',
   preparing: 'clearing the way',
   producing: 'writing',
+  hashing: 'computing checksums',
   syncing: 'writing to disk',
   publishing: 'publishing',
 };

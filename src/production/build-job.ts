@@ -133,10 +133,11 @@ class Job {
         ...(validation ? { validation } : {}),
         deadline: timeoutMs === null || timeoutMs === undefined ? null : deadlineIn(timeoutMs),
         signal,
-        onPhase: (phase) => {
+        onPhase: (phase, work) => {
           ticker.stop();
           this.#enter(phase);
           if (phase === 'producing') ticker.start(phase, tensorBytes, written);
+          else if (work !== undefined) ticker.start(phase, work.totalBytes, work.progress);
         },
         warn: (message) => emit({ type: 'warning', message }),
       });

@@ -10,8 +10,8 @@ import { openInspected, requireUnchanged, sourceFailure, type SourceFile } from 
 /** Changes when the document below does. */
 const schema = 'weightroom-checkpoint-source-v1';
 
-/** One file is read while another one is hashed; more would only make a disk seek. */
-const filesAtOnce = 2;
+/** Enough for any number of threads, and few enough descriptors for any limit. */
+const filesAtOnce = 64;
 
 export interface HashedFile {
   readonly name: string;
@@ -51,48 +51,41 @@ async function hashFiles(
   files: readonly SourceFile[],
   { progress, signal }: FingerprintOptions,
 ): Promise<HashedFile[]> {
-  const hashed = new Array<HashedFile>(files.length);
-  const queue = files.entries();
-  let failure: { readonly error: unknown } | null = null;
+  const hashed: HashedFile[] = [];
   const stop = (): void => {
     Atomics.store(progress, 1, 1n);
   };
-  const work = async (): Promise<void> => {
-    try {
-      for (const [at, file] of queue) {
-        signal.throwIfAborted();
-        if (failure !== null) return;
-        const sha256 = await hashFile(file, progress, signal);
-        hashed[at] = { name: file.name, size: file.sizeBytes, sha256 };
-      }
-    } catch (error) {
-      // The first one is the cause; stopping the others makes them fail too.
-      failure ??= { error };
-      stop();
-    }
-  };
   signal.addEventListener('abort', stop);
   try {
-    // All end before anything is thrown: a hash that still runs would outlive its descriptor.
-    await Promise.all(Array.from({ length: filesAtOnce }, work));
+    for (let at = 0; at < files.length; at += filesAtOnce) {
+      signal.throwIfAborted();
+      hashed.push(...(await hashTogether(files.slice(at, at + filesAtOnce), progress, signal)));
+    }
+    return hashed;
   } finally {
     signal.removeEventListener('abort', stop);
   }
-  const ended = failure as { readonly error: unknown } | null;
-  if (ended !== null) throw ended.error;
-  return hashed;
 }
 
-async function hashFile(file: SourceFile, progress: Progress, signal: AbortSignal): Promise<string> {
-  const fd = openInspected(file);
+async function hashTogether(
+  files: readonly SourceFile[],
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<HashedFile[]> {
+  const opened: number[] = [];
   try {
-    return await native.sha256Range(fd, 0, file.sizeBytes, progress);
+    for (const file of files) opened.push(openInspected(file));
+    const ranges = files.map((file, at) => ({ fd: opened[at] as number, offset: 0, length: file.sizeBytes }));
+    const digests = await native.sha256Ranges(ranges, progress);
+    return files.map(({ name, sizeBytes }, at) => ({ name, size: sizeBytes, sha256: digests[at] as string }));
   } catch (error) {
-    if (isSystemError(error) && error.code === 'ECANCELED') signal.throwIfAborted();
+    if (!isSystemError(error)) throw error;
+    if (error.code === 'ECANCELED') signal.throwIfAborted();
     // A file cut short while it is hashed ends early: the reader should hear of the change.
-    await requireUnchanged([file]);
-    throw sourceFailure(file, error);
+    await requireUnchanged(files);
+    const file = files[error.item ?? -1];
+    throw file === undefined ? error : sourceFailure(file, error);
   } finally {
-    native.close(fd);
+    for (const fd of opened) native.close(fd);
   }
 }

@@ -4,7 +4,7 @@
  * Source: host-weight store specification, section 6.
  */
 import { join } from 'node:path';
-import { native, isSystemError } from '#native';
+import { native, isSystemError, type Progress } from '#native';
 import { failure, FailureError, type Failure } from '../contract/failure.ts';
 import { checkCapacity } from './capacity.ts';
 import type { Deadline } from './clock.ts';
@@ -33,8 +33,14 @@ export type BuildPhase =
   | 'waiting-for-build-lock'
   | 'preparing'
   | 'producing'
+  | 'hashing'
   | 'syncing'
   | 'publishing';
+
+export interface CountedWork {
+  readonly progress: Progress;
+  readonly totalBytes: number;
+}
 
 export interface BuildOptions {
   readonly validation?: ValidationLevel;
@@ -42,7 +48,8 @@ export interface BuildOptions {
   readonly deadline: Deadline;
   /** Fires: what was staged is removed, locks are released, and the signal's reason is thrown. */
   readonly signal?: AbortSignal | undefined;
-  readonly onPhase?: ((phase: BuildPhase) => void) | undefined;
+  /** With how far the phase has come, where that is counted. */
+  readonly onPhase?: ((phase: BuildPhase, work?: CountedWork) => void) | undefined;
   readonly warn?: ((message: string) => void) | undefined;
 }
 
@@ -110,9 +117,9 @@ function failedWith(value: Failure): StoreResult {
   return { status: 'failed', failure: value };
 }
 
-function enter(build: Build, phase: BuildPhase): void {
+function enter(build: Build, phase: BuildPhase, work?: CountedWork): void {
   build.signal.throwIfAborted();
-  build.options.onPhase?.(phase);
+  build.options.onPhase?.(phase, work);
 }
 
 function warn(build: Build, message: string): void {
@@ -275,6 +282,8 @@ async function stage(build: Build, directories: DomainDirectories): Promise<Stag
       progress.writer = writer;
       const metadata = await producer.produce(writer, signal);
       progress.produced = true;
+      enter(build, 'hashing', writer.hashing);
+      await writer.hashed(signal);
       enter(build, 'syncing');
       const manifest = await writer.finalize(identity, metadata);
       await checkCapacity(domain, await native.treeBytes(staging), 0);

@@ -38,9 +38,6 @@ export interface ValidationOptions {
   readonly progress?: Progress | undefined;
 }
 
-/** Payload files hashed at the same time at the full level. */
-const hashLanes = 2;
-
 /**
  * Opens and checks the entry of `identity.key`. Throws FailureError for what the specification gives a code
  * of its own, DocumentError or PayloadError for other malformations, SystemError for what could not be read.
@@ -142,77 +139,83 @@ function requireIdentity(manifest: Manifest, identity: ArtifactIdentity): void {
   }
 }
 
-/** Several files are hashed at once; the first file in order with a fault decides, as if they came one by one. */
+/** All files are hashed together, but the first one in order with a fault decides, as if they came one by one. */
 async function openPayloads(
   entry: number,
   manifest: Manifest,
   domain: Domain,
-  options: ValidationOptions,
+  { level, progress }: ValidationOptions,
 ): Promise<OpenPayload[]> {
-  const tensors = Map.groupBy(manifest.tensors, (tensor) => tensor.file_name);
-  const results = new Array<{ payload: OpenPayload } | { error: unknown }>(manifest.files.length);
-  let next = 0;
-  let failedAt = Number.POSITIVE_INFINITY;
-  const lane = async (): Promise<void> => {
-    while (next < manifest.files.length && next < failedAt) {
-      const index = next;
-      next += 1;
-      const file = manifest.files[index] as FileEntry;
+  const { files } = manifest;
+  const opened: number[] = [];
+  try {
+    let fault: { readonly error: unknown } | null = null;
+    for (const file of files) {
       try {
-        results[index] = {
-          payload: await openPayload(entry, file, tensors.get(file.file_name) ?? [], domain, options),
-        };
+        opened.push(openPayload(entry, file, domain));
       } catch (error) {
-        results[index] = { error };
-        failedAt = Math.min(failedAt, index);
+        fault = { error };
+        break;
       }
     }
-  };
-  await Promise.all(Array.from({ length: hashLanes }, lane));
-  const opened = results.flatMap((result) => ('payload' in result ? [result.payload] : []));
-  if (failedAt !== Number.POSITIVE_INFINITY) {
-    for (const { fd } of opened) native.close(fd);
-    throw (results[failedAt] as { error: unknown }).error;
+    const ranges = opened.map((fd, at) => ({ fd, offset: 0, length: (files[at] as FileEntry).size }));
+    const digests = level === 'full_checksum' ? await native.sha256Ranges(ranges, progress) : null;
+    const tensors = Map.groupBy(manifest.tensors, (tensor) => tensor.file_name);
+    const payloads: OpenPayload[] = [];
+    for (const [at, fd] of opened.entries()) {
+      const file = files[at] as FileEntry;
+      if (digests !== null && digests[at] !== file.sha256) {
+        throw refused(
+          'checksum_mismatch',
+          `${named(file)} does not have the digest that the manifest records: its bytes have changed`,
+        );
+      }
+      payloads.push(await readPayload(fd, file, tensors.get(file.file_name) ?? []));
+    }
+    if (fault !== null) throw fault.error;
+    return payloads;
+  } catch (error) {
+    for (const fd of opened) native.close(fd);
+    throw error;
   }
-  return opened;
 }
 
-async function openPayload(
-  entry: number,
-  file: FileEntry,
-  tensors: readonly TensorEntry[],
-  domain: Domain,
-  { level, progress }: ValidationOptions,
-): Promise<OpenPayload> {
-  const what = `payload ${JSON.stringify(file.file_name)}`;
+function named(file: FileEntry): string {
+  return `payload ${JSON.stringify(file.file_name)}`;
+}
+
+/** The descriptor of a payload that is what the manifest says as far as its inode tells. */
+function openPayload(entry: number, file: FileEntry, domain: Domain): number {
   const fd = native.openat(entry, file.file_name, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stat = native.fstat(fd);
     if (!isRegularFile(stat) || stat.nlink !== 1)
-      throw new DocumentError(`${what} is not a regular file with one link`);
+      throw new DocumentError(`${named(file)} is not a regular file with one link`);
     if (stat.sizeBytes !== file.size) {
       throw refused(
         'checksum_mismatch',
-        `${what} has ${stat.sizeBytes} bytes where the manifest says ${file.size}`,
+        `${named(file)} has ${stat.sizeBytes} bytes where the manifest says ${file.size}`,
       );
     }
     if (domain.requireTrustedPermissions && !isImmutable(stat)) {
-      throw new DocumentError(`${what} is not ours or can be written`);
+      throw new DocumentError(`${named(file)} is not ours or can be written`);
     }
-    if (level === 'full_checksum' && (await native.sha256Range(fd, 0, file.size, progress)) !== file.sha256) {
-      throw refused(
-        'checksum_mismatch',
-        `${what} does not have the digest that the manifest records: its bytes have changed`,
-      );
-    }
-    const header = await readHeader(fd, stat.sizeBytes);
-    const offsets = matchTensors(tensors, header.tensors, header.dataOffset, what);
-    const regions = regionsOf(file.file_name, tensors, offsets);
-    return { fileName: file.file_name, fd, sizeBytes: stat.sizeBytes, offsets, regions };
+    return fd;
   } catch (error) {
     native.close(fd);
     throw error;
   }
+}
+
+async function readPayload(
+  fd: number,
+  file: FileEntry,
+  tensors: readonly TensorEntry[],
+): Promise<OpenPayload> {
+  const header = await readHeader(fd, file.size);
+  const offsets = matchTensors(tensors, header.tensors, header.dataOffset, named(file));
+  const regions = regionsOf(file.file_name, tensors, offsets);
+  return { fileName: file.file_name, fd, sizeBytes: file.size, offsets, regions };
 }
 
 function matchTensors(

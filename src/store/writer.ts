@@ -1,17 +1,10 @@
 /**
  * The writer that a producer gets: payload files in one invisible staging directory, preallocated after a
- * capacity check, digested while they are written, and at the end the manifest and, last, the marker.
+ * capacity check, each digested while the next one is written, and at the end the manifest and, last, the marker.
  * Source: host-weight store specification, sections 4 and 6 (steps 5 and 6).
  */
 import { constants } from 'node:fs';
-import {
-  native,
-  isSystemError,
-  type PayloadDigests,
-  type PayloadWriter,
-  type Progress,
-  type Segment,
-} from '#native';
+import { native, isSystemError, newProgress, type PayloadWriter, type Progress, type Segment } from '#native';
 import { compareCodePoints } from './canonical-json.ts';
 import { contiguousStride, elementCount } from './dtypes.ts';
 import type { ArtifactIdentity } from './identity.ts';
@@ -39,11 +32,21 @@ export class WriterError extends Error {
 /** Throws FailureError where the bytes do not fit; see checkCapacity. */
 export type CapacityCheck = (projectedBytes: number, additionalBytes: number) => Promise<void>;
 
-interface ClosedPayload {
+/** A payload whose bytes are all there. */
+interface WrittenPayload {
+  readonly name: string;
+  readonly specs: readonly TensorSpec[];
+  readonly fd: number;
+  readonly headerBytes: number;
+  readonly sizeBytes: number;
+}
+
+interface SealedPayload {
   readonly name: string;
   readonly specs: readonly TensorSpec[];
   readonly sizeBytes: number;
-  readonly digests: PayloadDigests;
+  /** Of the file, then of each tensor. */
+  readonly digests: readonly string[];
 }
 
 /** Where fallocate(2) is not to be had, the size is at least declared. */
@@ -54,8 +57,9 @@ export class StagingWriter implements ArtifactWriter {
   readonly #checkCapacity: CapacityCheck;
   readonly #open = new Set<StagedPayload>();
   readonly #names = new Set<string>();
-  readonly #closed: ClosedPayload[] = [];
-  readonly #syncs: Promise<void>[] = [];
+  readonly #hashed = newProgress();
+  #hashing: Promise<unknown> = Promise.resolve();
+  readonly #sealed: Promise<SealedPayload>[] = [];
   #reservedBytes = 0;
   #finalized = false;
 
@@ -102,19 +106,10 @@ export class StagingWriter implements ArtifactWriter {
     const fd = native.openat(this.#staging, name, flags, modes.beingWritten);
     try {
       await preallocate(fd, sizeBytes);
-      const bytes = native.payloadWriter(
-        fd,
-        header,
-        specs.map((spec) => specBytes(spec)),
-      );
-      const payload = new StagedPayload(fd, specs, bytes, (digests) => {
+      const bytes = native.payloadWriter(fd, header, sizeBytes - header.length);
+      const payload = new StagedPayload(fd, specs, bytes, async () => {
         this.#open.delete(payload);
-        native.fchmod(fd, modes.file);
-        this.#closed.push({ name, specs, sizeBytes, digests });
-        const sync = syncAndClose(fd);
-        // Looked at in finalize() or abort(); until then a rejection must not count as unhandled.
-        sync.catch(() => undefined);
-        this.#syncs.push(sync);
+        await this.#seal({ name, specs, fd, headerBytes: header.length, sizeBytes });
       });
       this.#open.add(payload);
       return payload;
@@ -126,24 +121,62 @@ export class StagingWriter implements ArtifactWriter {
     }
   }
 
-  /** Resolves when every closed payload is on disk; throws the first error of syncing them. */
-  async #synced(): Promise<void> {
-    const results = await Promise.allSettled(this.#syncs);
-    const broken = results.find((result) => result.status === 'rejected');
-    if (broken !== undefined) throw broken.reason;
+  /**
+   * Goes on in the background, so that the next payload is written meanwhile; waits until the one before is
+   * digested, so that what is still to be digested stays in the page cache.
+   */
+  async #seal(payload: WrittenPayload): Promise<void> {
+    const before = this.#hashing;
+    const hashing = before.then(() => digestsOf(payload, this.#hashed));
+    this.#hashing = hashing.catch(() => undefined);
+    const sealed = hashing
+      .then(async (digests): Promise<SealedPayload> => {
+        const { name, specs, fd, sizeBytes } = payload;
+        native.fchmod(fd, modes.file);
+        await native.fsync(fd);
+        return { name, specs, sizeBytes, digests };
+      })
+      .finally(() => native.close(payload.fd));
+    // Looked at in finalize() or abort(); until then a rejection must not count as unhandled.
+    sealed.catch(() => undefined);
+    this.#sealed.push(sealed);
+    await before;
+  }
+
+  /** What digesting has done of what it has to do: all bytes as a file's and again as a tensor's. */
+  get hashing(): { readonly progress: Progress; readonly totalBytes: number } {
+    return { progress: this.#hashed, totalBytes: 2 * this.#reservedBytes };
+  }
+
+  /** Resolves when nothing is left to digest, or soon after `signal`; finalize() tells whether it went well. */
+  async hashed(signal: AbortSignal): Promise<void> {
+    const stop = (): void => {
+      Atomics.store(this.#hashed, 1, 1n);
+    };
+    signal.addEventListener('abort', stop);
+    try {
+      await this.#hashing;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Resolves when every payload is on disk; throws the error of the first one that is not. */
+  async #synced(): Promise<SealedPayload[]> {
+    await Promise.allSettled(this.#sealed);
+    return await Promise.all(this.#sealed);
   }
 
   /** Writes manifest and marker and syncs everything. Returns what was published if it is now renamed. */
   async finalize(identity: ArtifactIdentity, metadata: ProductionMetadata): Promise<Manifest> {
     if (this.#finalized) throw new WriterError('the artifact was finished before');
     if (this.#open.size > 0) throw new WriterError('the producer left payload files open');
-    if (this.#closed.length === 0) throw new WriterError('the producer wrote no payload file');
+    if (this.#sealed.length === 0) throw new WriterError('the producer wrote no payload file');
     const { manifest_schema, restorer_schema } = identity.document.producer;
     if (metadata.producerSchema !== manifest_schema || metadata.restorerSchema !== restorer_schema) {
       throw new WriterError("the producer's schemas are not those of the identity");
     }
-    await this.#synced();
-    const manifest = this.#manifest(identity, metadata);
+    const manifest = manifestOf(await this.#synced(), identity, metadata);
     const bytes = manifestBytes(manifest);
     if (bytes.length > maxMetadataBytes) {
       throw new WriterError(
@@ -157,58 +190,69 @@ export class StagingWriter implements ArtifactWriter {
     return manifest;
   }
 
-  #manifest(identity: ArtifactIdentity, metadata: ProductionMetadata): Manifest {
-    const tensors: TensorEntry[] = [];
-    const files: FileEntry[] = [];
-    for (const { name, specs, sizeBytes, digests } of this.#closed) {
-      files.push({ file_name: name, size: sizeBytes, sha256: digests.file });
-      specs.forEach((spec, index) => tensors.push(tensorEntry(spec, name, digests.tensors[index] as string)));
-    }
-    tensors.sort((a, b) => compareCodePoints(a.name, b.name));
-    files.sort((a, b) => compareCodePoints(a.file_name, b.file_name));
-    const twice = tensors.find((tensor, index) => tensor.name === tensors[index - 1]?.name);
-    if (twice !== undefined)
-      throw new WriterError(`the tensor ${JSON.stringify(twice.name)} was written to two payloads`);
-    return {
-      schemaVersion: 1,
-      identity,
-      producerSchema: metadata.producerSchema,
-      restorerSchema: metadata.restorerSchema,
-      tensors,
-      files,
-      contentSha256: contentDigest(tensors),
-      formatMetadata: metadata.formatMetadata,
-    };
-  }
-
   /** Closes what is still open. The files are the caller's to remove, with the staging directory. */
   async abort(): Promise<void> {
     await Promise.all([...this.#open].map((payload) => payload.abandon()));
     this.#open.clear();
-    await Promise.allSettled(this.#syncs);
+    Atomics.store(this.#hashed, 1, 1n);
+    await Promise.allSettled(this.#sealed);
   }
+}
+
+function manifestOf(
+  payloads: readonly SealedPayload[],
+  identity: ArtifactIdentity,
+  metadata: ProductionMetadata,
+): Manifest {
+  const tensors: TensorEntry[] = [];
+  const files: FileEntry[] = [];
+  for (const { name, specs, sizeBytes, digests } of payloads) {
+    files.push({ file_name: name, size: sizeBytes, sha256: digests[0] as string });
+    specs.forEach((spec, index) => tensors.push(tensorEntry(spec, name, digests[index + 1] as string)));
+  }
+  tensors.sort((a, b) => compareCodePoints(a.name, b.name));
+  files.sort((a, b) => compareCodePoints(a.file_name, b.file_name));
+  const twice = tensors.find((tensor, index) => tensor.name === tensors[index - 1]?.name);
+  if (twice !== undefined)
+    throw new WriterError(`the tensor ${JSON.stringify(twice.name)} was written to two payloads`);
+  return {
+    schemaVersion: 1,
+    identity,
+    producerSchema: metadata.producerSchema,
+    restorerSchema: metadata.restorerSchema,
+    tensors,
+    files,
+    contentSha256: contentDigest(tensors),
+    formatMetadata: metadata.formatMetadata,
+  };
+}
+
+async function digestsOf(payload: WrittenPayload, progress: Progress): Promise<string[]> {
+  const { fd, specs, headerBytes, sizeBytes } = payload;
+  let offset = headerBytes;
+  const tensors = specs.map((spec) => {
+    const range = { fd, offset, length: specBytes(spec) };
+    offset += range.length;
+    return range;
+  });
+  return await native.sha256Ranges([{ fd, offset: 0, length: sizeBytes }, ...tensors], progress);
 }
 
 class StagedPayload implements PayloadFile {
   readonly specs: readonly TensorSpec[];
   readonly #fd: number;
   readonly #bytes: PayloadWriter;
-  readonly #closed: (digests: PayloadDigests) => void;
+  readonly #written: () => Promise<void>;
   readonly #ends: readonly number[];
   readonly #order: ReadonlyMap<string, number>;
   #cursor = 0;
   #done = false;
 
-  constructor(
-    fd: number,
-    specs: readonly TensorSpec[],
-    bytes: PayloadWriter,
-    closed: (digests: PayloadDigests) => void,
-  ) {
+  constructor(fd: number, specs: readonly TensorSpec[], bytes: PayloadWriter, written: () => Promise<void>) {
     this.#fd = fd;
     this.specs = specs;
     this.#bytes = bytes;
-    this.#closed = closed;
+    this.#written = written;
     let end = 0;
     this.#ends = specs.map((spec) => (end += specBytes(spec)));
     this.#order = new Map(specs.map((spec, index) => [spec.name, index]));
@@ -253,11 +297,12 @@ class StagedPayload implements PayloadFile {
     }
     this.#done = true;
     try {
-      this.#closed(await this.#bytes.finish());
+      await this.#bytes.finish();
     } catch (error) {
       native.close(this.#fd);
       throw error;
     }
+    await this.#written();
   }
 
   async abandon(): Promise<void> {
@@ -323,13 +368,5 @@ async function preallocate(fd: number, sizeBytes: number): Promise<void> {
   } catch (error) {
     if (!isSystemError(error) || !withoutFallocate.has(error.code)) throw error;
     native.ftruncate(fd, sizeBytes);
-  }
-}
-
-async function syncAndClose(fd: number): Promise<void> {
-  try {
-    await native.fsync(fd);
-  } finally {
-    native.close(fd);
   }
 }

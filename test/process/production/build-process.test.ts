@@ -66,6 +66,7 @@ describe('a build', () => {
       'waiting-for-build-lock',
       'preparing',
       'producing',
+      'hashing',
       'syncing',
       'publishing',
     ]);

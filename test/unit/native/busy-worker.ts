@@ -9,9 +9,9 @@ const [folder = '', what] = process.argv.slice(2);
 const length = 16 << 20;
 const source = native.open(join(folder, 'source'), 0);
 const target = native.open(join(folder, 'target'), constants.O_RDWR | constants.O_CREAT, 0o600);
-const writer = native.payloadWriter(target, new Uint8Array(8), [4 * length]);
+const writer = native.payloadWriter(target, new Uint8Array(8), 4 * length);
 
-void native.sha256Range(source, 0, length);
+void native.sha256Ranges([{ fd: source, offset: 0, length }]);
 for (let i = 0; i < 4; i++) void writer.copy([{ fd: source, offset: 0, length, cast: 'none' }]);
 void writer.finish();
 void native.listTree(native.open('/usr', 0));

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 
-import { native, newProgress } from '../../../native/index.ts';
+import { type FileRange, native, newProgress, type Progress } from '../../../native/index.ts';
 import { expectCode, opened, seededRandom, temporaryFolder } from './support.ts';
 
 const reference = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -61,14 +61,17 @@ describe.each(Object.entries(implementations))('%s', (name, digest) => {
   });
 });
 
-test('the implementation has one of two names', () => {
+test('the implementations have known names', () => {
   expect(['sha-ni', 'portable']).toContain(native.sha256Implementation());
+  expect(['avx512', 'avx2', 'sha-ni-pair', 'none']).toContain(native.sha256LaneImplementation());
 });
 
-describe('a range of a file', () => {
+describe('ranges of files', () => {
   const MIB = 1 << 20;
+  const oneRange = async (fd: number, offset: number, length: number, progress?: Progress) =>
+    (await native.sha256Ranges([{ fd, offset, length }], progress))[0];
 
-  test('ranges on both sides of the size from which a second thread reads ahead', async () => {
+  test('one range, of any length around the sizes of buffers', async () => {
     const random = seededRandom('sha256Range');
     const folder = temporaryFolder();
     const bytes = random.bytes(12 * MIB + 321);
@@ -78,31 +81,72 @@ describe('a range of a file', () => {
     for (const length of [...lengths, ...lengths.map(() => random.below(11 * MIB))]) {
       const offset = random.below(MIB);
       const progress = newProgress();
-      const digest = await native.sha256Range(fd, offset, length, progress);
+      const digest = await oneRange(fd, offset, length, progress);
       expect(digest).toBe(reference(bytes.subarray(offset, offset + length)));
       expect(progress[0]).toBe(BigInt(length));
     }
-    expect(await native.sha256Range(fd, bytes.length, 0)).toBe(reference(new Uint8Array()));
+    expect(await oneRange(fd, bytes.length, 0)).toBe(reference(new Uint8Array()));
   });
 
-  test('many at once', async () => {
+  // Long ones, short ones, and as many as fill the lanes of every kernel and leave some over.
+  test.each([
+    [2, 3 * MIB],
+    [3, 9 * MIB],
+    [17, 300_000],
+    [40, 200],
+    [500, 20_000],
+    [90, 700_000],
+  ])('%d together, each of up to %d bytes', async (count, largest) => {
+    const random = seededRandom(`sha256Ranges ${count}`);
     const folder = temporaryFolder();
-    const bytes = seededRandom('sha256Range at once').bytes(3 * MIB);
-    writeFileSync(folder.at('file'), bytes);
+    const contents = [0, 1, 2].map((at) => random.bytes(largest + at));
+    const fds = contents.map((bytes, at) => {
+      writeFileSync(folder.at(`file${at}`), bytes);
+      return opened(folder.at(`file${at}`));
+    });
+    const ranges: FileRange[] = [];
+    const expected: string[] = [];
+    for (let at = 0; at < count; at++) {
+      const which = random.below(3);
+      const length = at % 7 === 0 ? random.below(130) : random.below(largest);
+      const offset = random.below(largest - length);
+      ranges.push({ fd: fds[which] ?? -1, offset, length });
+      expected.push(reference((contents[which] as Uint8Array).subarray(offset, offset + length)));
+    }
+    const progress = newProgress();
+    const digests = await Promise.all([native.sha256Ranges(ranges, progress), native.sha256Ranges(ranges)]);
+    expect(digests).toEqual([expected, expected]);
+    expect(progress[0]).toBe(BigInt(ranges.reduce((sum, { length }) => sum + length, 0)));
+  });
+
+  test('none, and empty ones', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(folder.at('file'), 'x');
     const fd = opened(folder.at('file'));
-    const digests = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => native.sha256Range(fd, i, 2 * MIB + i)),
-    );
-    expect(digests).toEqual(digests.map((_, i) => reference(bytes.subarray(i, 2 * MIB + 2 * i))));
+    expect(await native.sha256Ranges([])).toEqual([]);
+    const empty = { fd, offset: 1, length: 0 };
+    const nothing = reference(new Uint8Array());
+    expect(await native.sha256Ranges([empty, empty, empty])).toEqual([nothing, nothing, nothing]);
+  });
+
+  test('a failure names its range', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(folder.at('file'), new Uint8Array(2 * MIB));
+    const fd = opened(folder.at('file'));
+    const ranges = Array.from({ length: 30 }, (_, at) => ({ fd, offset: at, length: 1000 * at }));
+    ranges[19] = { fd, offset: 2 * MIB - 5, length: 6 };
+    await expect(native.sha256Ranges(ranges)).rejects.toMatchObject({ code: 'EIO', item: 19 });
+    ranges[19] = { fd: folder.fd, offset: 0, length: 6 };
+    await expect(native.sha256Ranges(ranges)).rejects.toMatchObject({ code: 'EISDIR', item: 19 });
   });
 
   test('a file that ends early', async () => {
     const folder = temporaryFolder();
     writeFileSync(folder.at('file'), new Uint8Array(2 * MIB));
     const fd = opened(folder.at('file'));
-    await expectCode(() => native.sha256Range(fd, 0, 2 * MIB + 1), 'EIO');
-    await expectCode(() => native.sha256Range(fd, 2 * MIB, 1), 'EIO');
-    await expectCode(() => native.sha256Range(fd, 5 * MIB, 9 * MIB), 'EIO');
+    await expectCode(() => oneRange(fd, 0, 2 * MIB + 1), 'EIO');
+    await expectCode(() => oneRange(fd, 2 * MIB, 1), 'EIO');
+    await expectCode(() => oneRange(fd, 5 * MIB, 9 * MIB), 'EIO');
   });
 
   test('canceled before and while it runs', async () => {
@@ -112,11 +156,11 @@ describe('a range of a file', () => {
     native.ftruncate(fd, 2 ** 40);
     const before = newProgress();
     Atomics.store(before, 1, 1n);
-    await expectCode(() => native.sha256Range(fd, 0, 2 ** 40, before), 'ECANCELED');
+    await expectCode(() => oneRange(fd, 0, 2 ** 40, before), 'ECANCELED');
     expect(before[0]).toBe(0n);
 
     const during = newProgress();
-    const digest = native.sha256Range(fd, 0, 2 ** 40, during);
+    const digest = oneRange(fd, 0, 2 ** 40, during);
     const canceled = expectCode(() => digest, 'ECANCELED');
     while (Atomics.load(during, 0) === 0n) await new Promise((resolve) => setImmediate(resolve));
     Atomics.store(during, 1, 1n);

@@ -52,12 +52,14 @@ describe('refused arguments', () => {
     ['fallocate', [3]],
     ['sha256', ['text']],
     ['sha256Portable', [undefined]],
-    ['sha256Range', [3, 0, '5']],
-    ['sha256Range', [3, 0, 5, new BigUint64Array(2)]],
-    ['sha256Range', [3, 0, 5, null]],
-    ['payloadWriter', [3, 'prefix', []]],
-    ['payloadWriter', [3, bytes, 5]],
-    ['payloadWriter', [3, bytes, [1, '2']]],
+    ['sha256Ranges', [{ fd: 3, offset: 0, length: 5 }]],
+    ['sha256Ranges', [[5]]],
+    ['sha256Ranges', [[{ fd: 3, offset: 0, length: '5' }]]],
+    ['sha256Ranges', [[], new BigUint64Array(2)]],
+    ['sha256Ranges', [[], null]],
+    ['payloadWriter', [3, 'prefix', 0]],
+    ['payloadWriter', [3, bytes, [5]]],
+    ['payloadWriter', [3, bytes, '2']],
     ['castToBfloat16', ['none', bytes]],
     ['castToBfloat16', ['bf16', bytes]],
     ['listTree', ['/tmp']],
@@ -83,10 +85,10 @@ describe('refused arguments', () => {
     ['pwriteSync', [3, bytes, Infinity]],
     ['pread', [3, bytes, 2 ** 53 - 1]],
     ['fallocate', [3, 0.5]],
-    ['sha256Range', [3, 2 ** 53 - 1, 1]],
-    ['sha256Range', [3, 0, 5, new BigInt64Array(1)]],
-    ['payloadWriter', [3, bytes, [-1]]],
-    ['payloadWriter', [3, bytes, [2 ** 53 - 1, 1]]],
+    ['sha256Ranges', [[{ fd: 3, offset: 2 ** 53 - 1, length: 1 }]]],
+    ['sha256Ranges', [[], new BigInt64Array(1)]],
+    ['payloadWriter', [3, bytes, -1]],
+    ['payloadWriter', [3, bytes, 2 ** 53 - 1]],
     ['castToBfloat16', ['f32-to-bf16', new Uint8Array(6)]],
     ['castToBfloat16', ['f16-to-bf16', new Uint8Array(1)]],
     ['setParentDeathSignal', [65]],
@@ -195,7 +197,9 @@ test('every descriptor is closed on exec', async () => {
   const held = [native.open(folder.path, 0), native.openat(folder.fd, 'file', O_RDWR), folder.fd];
   const progress = newProgress();
   native.ftruncate(held[1] ?? -1, 2 ** 40);
-  const digest = failureOf(() => native.sha256Range(held[1] ?? -1, 0, 2 ** 40, progress));
+  const digest = failureOf(() =>
+    native.sha256Ranges([{ fd: held[1] ?? -1, offset: 0, length: 2 ** 40 }], progress),
+  );
   const listing = native.listTree(folder.fd);
   // Whatever the addon holds for itself meanwhile points into the folder too.
   const pointing = native

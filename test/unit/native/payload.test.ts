@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { constants, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 
@@ -9,7 +8,6 @@ const MIB = 1 << 20;
 const elementBytes: Record<Cast, number> = { none: 1, 'f16-to-bf16': 2, 'f32-to-bf16': 4 };
 const casts: Cast[] = ['none', 'f16-to-bf16', 'f32-to-bf16'];
 
-const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 const target = (path: string) =>
   opened(path, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600);
 
@@ -34,16 +32,6 @@ function randomStep(random: Random, source: Uint8Array, fd: number, largest: num
   return { segments, expected: Buffer.concat(parts) };
 }
 
-function randomLengths(random: Random, total: number): number[] {
-  const lengths: number[] = [];
-  for (let left = total; left > 0;) {
-    const length = random.below(4) === 0 ? 0 : Math.min(left, 1 + random.below(total / 3 + 1));
-    lengths.push(length);
-    left -= length;
-  }
-  return [0, ...lengths, 0];
-}
-
 describe('against a plain reference', () => {
   test.each([
     ['small steps', 40, 2000],
@@ -59,23 +47,19 @@ describe('against a plain reference', () => {
         randomStep(random, source, sourceFd, largest),
       );
       const body = Buffer.concat(steps.map((step) => step.expected));
-      const lengths = randomLengths(random, body.length);
       const prefix = random.bytes(random.below(200));
 
-      const writer = native.payloadWriter(target(folder.at('target')), prefix, lengths);
+      const writer = native.payloadWriter(target(folder.at('target')), prefix, body.length);
       const progress = newProgress();
       // Not awaited one by one: the writer keeps the order.
       const calls = steps.map((step) =>
         'bytes' in step ? writer.write(step.bytes) : writer.copy(step.segments, progress),
       );
-      const digests = await writer.finish();
+      await writer.finish();
       await Promise.all(calls);
 
       const whole = Buffer.concat([prefix, body]);
       expect(readFileSync(folder.at('target')).equals(whole)).toBe(true);
-      expect(digests.file).toBe(sha256(whole));
-      let at = 0;
-      expect(digests.tensors).toEqual(lengths.map((length) => sha256(body.subarray(at, (at += length)))));
       const copied = steps.map((step) => ('segments' in step ? step.expected.length : 0));
       expect(progress[0]).toBe(BigInt(copied.reduce((sum, length) => sum + length, 0)));
     }
@@ -83,23 +67,24 @@ describe('against a plain reference', () => {
 
   test('nothing at all', async () => {
     const folder = temporaryFolder();
-    const writer = native.payloadWriter(target(folder.at('target')), new Uint8Array(), []);
-    expect(await writer.finish()).toEqual({ file: sha256(new Uint8Array()), tensors: [] });
-    expect(await writer.finish()).toEqual({ file: sha256(new Uint8Array()), tensors: [] });
+    const writer = native.payloadWriter(target(folder.at('target')), new Uint8Array(), 0);
+    await writer.finish();
+    await writer.finish();
+    expect(readFileSync(folder.at('target')).length).toBe(0);
   });
 
   test('the prefix is there at once', () => {
     const folder = temporaryFolder();
-    native.payloadWriter(target(folder.at('target')), Buffer.from('prefix'), [5]);
+    native.payloadWriter(target(folder.at('target')), Buffer.from('prefix'), 5);
     expect(readFileSync(folder.at('target'), 'utf8')).toBe('prefix');
   });
 });
 
 describe('failures', () => {
-  const setup = (lengths: number[]) => {
+  const setup = (tensorBytes: number) => {
     const folder = temporaryFolder();
     writeFileSync(folder.at('source'), new Uint8Array(4 * MIB));
-    const writer = native.payloadWriter(target(folder.at('target')), new Uint8Array(8), lengths);
+    const writer = native.payloadWriter(target(folder.at('target')), new Uint8Array(8), tensorBytes);
     const fd = opened(folder.at('source'));
     const copy = (length: number, offset = 0, cast: Cast = 'none') =>
       writer.copy([{ fd, offset, length, cast }]);
@@ -107,26 +92,26 @@ describe('failures', () => {
   };
 
   test('more than was declared', async () => {
-    const { writer, copy } = setup([10, 0, 10]);
+    const { writer, copy } = setup(20);
     await copy(19);
     await expectCode(() => writer.write(new Uint8Array(2)), 'EFBIG');
-    const first = setup([3]);
+    const first = setup(3);
     await expectCode(() => first.copy(4 * MIB), 'EFBIG');
   });
 
   test.each([100, 5 * MIB])('a source that is short of %d bytes', async (length) => {
-    const { copy } = setup([length]);
+    const { copy } = setup(length);
     await expectCode(() => copy(length, 4 * MIB - 50), 'EIO');
   });
 
   test('bytes that are missing at the end', async () => {
-    const { writer, copy } = setup([10, 10]);
+    const { writer, copy } = setup(20);
     await copy(19);
     await expectCode(() => writer.finish(), 'EIO');
   });
 
   test('after a failure everything fails in the same way', async () => {
-    const { writer, copy } = setup([10]);
+    const { writer, copy } = setup(10);
     const first = await failureOf(() => copy(11));
     for (const call of [() => copy(1), () => writer.write(new Uint8Array(0)), () => writer.finish()]) {
       const again = await failureOf(call);
@@ -135,7 +120,7 @@ describe('failures', () => {
   });
 
   test('a wrong argument is no failure of the writer', async () => {
-    const { writer, fd, copy } = setup([8]);
+    const { writer, fd, copy } = setup(8);
     const wrong = { fd, offset: 0, length: 6, cast: 'f32-to-bf16' } as const;
     expect(() => writer.copy([wrong])).toThrow(RangeError);
     expect(() => writer.copy([{ ...wrong, cast: 'f8' as Cast }])).toThrow(TypeError);
@@ -144,16 +129,16 @@ describe('failures', () => {
   });
 
   test('a target or a source that does not take part', async () => {
-    const { folder, writer, fd } = setup([10]);
+    const { folder, writer, fd } = setup(10);
     const readOnly = opened(folder.at('source'));
-    expect(() => native.payloadWriter(readOnly, new Uint8Array(8), [1])).toThrow(/^EBADF: .*, pwrite$/);
+    expect(() => native.payloadWriter(readOnly, new Uint8Array(8), 1)).toThrow(/^EBADF: .*, pwrite$/);
     const directory = folder.fd;
     await expectCode(() => writer.copy([{ fd: directory, offset: 0, length: 1, cast: 'none' }]), 'EISDIR');
     expect(native.fstat(fd).sizeBytes).toBe(4 * MIB);
   });
 
   test('canceled before and while it runs', async () => {
-    const before = setup([4 * MIB]);
+    const before = setup(4 * MIB);
     const progress = newProgress();
     Atomics.store(progress, 1, 1n);
     const segment = { fd: before.fd, offset: 0, length: 4 * MIB, cast: 'none' } as const;
@@ -161,7 +146,7 @@ describe('failures', () => {
     expect(progress[0]).toBe(0n);
 
     const segments = Array.from({ length: 16 }, () => segment);
-    const during = setup([64 * MIB]);
+    const during = setup(64 * MIB);
     const shared = newProgress();
     const copied = during.writer.copy(
       segments.map((each) => ({ ...each, fd: during.fd })),
@@ -178,7 +163,7 @@ describe('failures', () => {
   });
 
   test('an object that did not come from payloadWriter', () => {
-    const { writer } = setup([1]);
+    const { writer } = setup(1);
     const Class = writer.constructor as new () => typeof writer;
     expect(() => new Class().finish()).toThrow(TypeError);
     expect(() => writer.finish.call({} as typeof writer)).toThrow(TypeError);

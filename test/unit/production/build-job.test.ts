@@ -270,7 +270,7 @@ describe('a file that changes while it is read', () => {
 });
 
 describe('cancelling', () => {
-  test.each(['inspecting', 'fingerprinting', 'looking-up', 'preparing', 'producing', 'syncing'])(
+  test.each(['inspecting', 'fingerprinting', 'looking-up', 'preparing', 'producing', 'hashing', 'syncing'])(
     'at the start of %s leaves nothing staged',
     async (phase) => {
       folder.weights('model.safetensors', everyDtype());

@@ -82,6 +82,7 @@ test('what is published is what the specification lays out', async () => {
     'waiting-for-build-lock',
     'preparing',
     'producing',
+    'hashing',
     'syncing',
     'publishing',
   ]);
