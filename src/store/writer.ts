@@ -129,12 +129,12 @@ export class StagingWriter implements ArtifactWriter {
     const before = this.#hashing;
     const hashing = before.then(() => digestsOf(payload, this.#hashed));
     this.#hashing = hashing.catch(() => undefined);
-    const sealed = hashing
-      .then(async (digests): Promise<SealedPayload> => {
-        const { name, specs, fd, sizeBytes } = payload;
-        native.fchmod(fd, modes.file);
-        await native.fsync(fd);
-        return { name, specs, sizeBytes, digests };
+    const synced = syncReadOnly(payload.fd);
+    const sealed = Promise.allSettled([hashing, synced])
+      .then(async (): Promise<SealedPayload> => {
+        const { name, specs, sizeBytes } = payload;
+        await synced;
+        return { name, specs, sizeBytes, digests: await hashing };
       })
       .finally(() => native.close(payload.fd));
     // Looked at in finalize() or abort(); until then a rejection must not count as unhandled.
@@ -360,6 +360,11 @@ function tensorEntry(spec: TensorSpec, fileName: string, sha256: string): Tensor
     nbytes: specBytes(spec),
     sha256,
   };
+}
+
+async function syncReadOnly(fd: number): Promise<void> {
+  native.fchmod(fd, modes.file);
+  await native.fsync(fd);
 }
 
 async function preallocate(fd: number, sizeBytes: number): Promise<void> {
