@@ -23,6 +23,11 @@ export interface JobContext {
   readonly emit: (event: ChildEvent) => void;
 }
 
+/** With a hundred thousand tensors, reading their manifest on top of what wrote it would be the peak. */
+function collectGarbage(): void {
+  (globalThis as { gc?: () => void }).gc?.();
+}
+
 /** How often progress is told. */
 const progressEveryMs = 200;
 
@@ -139,6 +144,7 @@ class Job {
           if (phase === 'producing') ticker.start(phase, tensorBytes, written);
           else if (work !== undefined) ticker.start(phase, work.totalBytes, work.progress);
         },
+        onCommitted: collectGarbage,
         warn: (message) => emit({ type: 'warning', message }),
       });
     } finally {

@@ -22,9 +22,9 @@ const passedThrough = [
 
 /**
  * A child runs little JavaScript, and lives beside models that want every byte: a small heap that is collected
- * often halves what a build of many thousand tensors takes.
+ * often halves what a build of many thousand tensors takes. It may say itself when that is worth it.
  */
-const engineFlags = ['--optimize-for-size'];
+const engineFlags = ['--optimize-for-size', '--expose-gc'];
 
 export interface SpawnOptions {
   /** On top of what is passed through from this process. */

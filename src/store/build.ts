@@ -50,6 +50,8 @@ export interface BuildOptions {
   readonly signal?: AbortSignal | undefined;
   /** With how far the phase has come, where that is counted. */
   readonly onPhase?: ((phase: BuildPhase, work?: CountedWork) => void) | undefined;
+  /** The artifact is there, what made it is forgotten, and it is about to be looked up. */
+  readonly onCommitted?: (() => void) | undefined;
   readonly warn?: ((message: string) => void) | undefined;
 }
 
@@ -179,6 +181,7 @@ async function buildUnderKeyLock(build: Build): Promise<StoreResult> {
 }
 
 async function buildLocked(build: Build): Promise<StoreResult> {
+  const { options } = build;
   const again = await look(build);
   if (again.status === 'hit') {
     build.committed = true;
@@ -197,6 +200,7 @@ async function buildLocked(build: Build): Promise<StoreResult> {
   }
   if (refused !== null) return refused;
   build.committed = true;
+  options.onCommitted?.();
   // What is committed is returned: a cancel that comes this late changes nothing.
   const opened = await lookup(build.domain, build.identity, { ...build.options, signal: undefined });
   return opened.status === 'hit' ? { status: 'built', lease: opened.lease } : opened;

@@ -15,6 +15,11 @@ import {
 export interface ParseOptions {
   /** Throws where an object has a key twice, for documents whose writer can't have meant that. */
   readonly refuseDuplicates?: boolean;
+  /**
+   * The bytes, all of their buffer, are not needed any more: their memory is given back before the values take
+   * theirs, and not when the garbage collector comes round to it.
+   */
+  readonly consume?: boolean;
 }
 
 /**
@@ -22,7 +27,9 @@ export interface ParseOptions {
  * UTF-16 or UTF-32, told apart by their first bytes.
  */
 export function parseJsonBytes(bytes: Uint8Array, options: ParseOptions = {}): JsonValue {
-  return new Parser(decode(bytes), options).document();
+  const text = decode(bytes);
+  if (options.consume) (bytes.buffer as ArrayBuffer).transfer(0);
+  return new Parser(text, options).document();
 }
 
 export function parseJson(text: string): JsonValue {
@@ -218,7 +225,8 @@ class Parser {
       const next = this.#text[this.#at];
       if (next !== ',' && next !== ']') throw this.#error('expected a comma or a closing bracket');
       this.#at += 1;
-      if (next === ']') return items;
+      // A list that grew has room for more; a document with many short ones would be mostly that.
+      if (next === ']') return items.slice();
       this.#blank();
     }
   }

@@ -131,7 +131,7 @@ export function readManifest(value: JsonValue): Manifest {
     identity: ArtifactIdentity.of(document['identity'] as JsonValue),
     producerSchema: requireText(document['producer_schema'], 'manifest.producer_schema'),
     restorerSchema: requireText(document['restorer_schema'], 'manifest.restorer_schema'),
-    tensors: requireList(document['tensors'], 'manifest.tensors').map(readTensor),
+    tensors: readTensors(requireList(document['tensors'], 'manifest.tensors')),
     files: requireList(document['files'], 'manifest.files').map(readFile),
     contentSha256: requireDigest(document['artifact_content_sha256'], 'manifest.artifact_content_sha256'),
     formatMetadata: document['format_metadata'] as JsonValue,
@@ -183,6 +183,19 @@ function requireList(value: JsonValue | undefined, what: string): readonly JsonV
   return value as readonly JsonValue[];
 }
 
+/** In place, so that what was parsed can go as it is read: a hundred thousand tensors take their room. */
+function readTensors(values: readonly JsonValue[]): readonly TensorEntry[] {
+  const tensors = values as (JsonValue | TensorEntry)[];
+  const repeated = new Map<string, string>();
+  for (const [at, value] of values.entries()) tensors[at] = readTensor(value, repeated);
+  return tensors as TensorEntry[];
+}
+
+/** Of a part of a large text: one that does not keep the whole of it in memory. */
+function detached(text: string): string {
+  return isAscii(text) ? Buffer.from(text, 'latin1').toString('latin1') : text;
+}
+
 const tensorKeys = [
   'name',
   'kind',
@@ -196,25 +209,41 @@ const tensorKeys = [
   'sha256',
 ] as const;
 
-function readTensor(value: JsonValue): TensorEntry {
+function readTensor(value: JsonValue, repeated: Map<string, string>): TensorEntry {
   const entry = requireKeys(value, tensorKeys, 'a tensor of the manifest');
-  const name = requireText(entry['name'], 'tensor.name');
+  const name = detached(requireText(entry['name'], 'tensor.name'));
   const what = `tensor ${JSON.stringify(name)}`;
   const kind = entry['kind'];
   if (kind !== 'parameter' && kind !== 'buffer') {
     throw new DocumentError(`${what}: kind must be "parameter" or "buffer"`);
   }
-  requireText(entry['role'], `${what}: role`);
-  requireText(entry['storage_key'], `${what}: storage_key`);
-  requireText(entry['dtype'], `${what}: dtype`);
-  requireFileName(entry['file_name']);
+  const once = (text: string): string => {
+    const known = repeated.get(text) ?? detached(text);
+    repeated.set(known, known);
+    return known;
+  };
+  const role = once(requireText(entry['role'], `${what}: role`));
+  const storageKey = requireText(entry['storage_key'], `${what}: storage_key`);
+  const dtype = once(requireText(entry['dtype'], `${what}: dtype`));
+  const fileName = once(requireFileName(entry['file_name']));
   const shape = requireSizes(entry['shape'], `${what}: shape`);
   const stride = requireSizes(entry['stride'], `${what}: stride`);
   if (stride.length !== shape.length)
     throw new DocumentError(`${what}: stride must have as many entries as shape`);
-  requireSize(entry['nbytes'], `${what}: nbytes`);
-  requireDigest(entry['sha256'], `${what}: sha256`);
-  return entry as unknown as TensorEntry;
+  const nbytes = requireSize(entry['nbytes'], `${what}: nbytes`);
+  const sha256 = detached(requireDigest(entry['sha256'], `${what}: sha256`));
+  return {
+    name,
+    kind,
+    role,
+    file_name: fileName,
+    storage_key: storageKey === name ? name : detached(storageKey),
+    shape,
+    dtype,
+    stride,
+    nbytes,
+    sha256,
+  };
 }
 
 function readFile(value: JsonValue): FileEntry {

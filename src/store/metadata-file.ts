@@ -49,14 +49,15 @@ function readSmallFile(fd: number, name: string, immutable: boolean): Buffer {
     throw new DocumentError(`${name} has ${stat.sizeBytes} bytes; metadata may have ${maxMetadataBytes}`);
   }
   if (immutable && !isImmutable(stat)) throw new DocumentError(`${name} is not ours or can be written`);
-  const bytes = Buffer.allocUnsafe(stat.sizeBytes);
+  // Not of the shared pool: whoever parses it gives the memory back.
+  const bytes = Buffer.allocUnsafeSlow(stat.sizeBytes);
   if (native.preadSync(fd, bytes, 0) !== bytes.length) throw new DocumentError(`${name} ended early`);
   return bytes;
 }
 
 function parseDocument(bytes: Buffer, name: string): JsonObject {
   try {
-    const value = parseJsonBytes(bytes);
+    const value = parseJsonBytes(bytes, { consume: true });
     if (isJsonObject(value)) return value;
   } catch (error) {
     if (error instanceof JsonError) throw new DocumentError(`${name} is not valid JSON: ${error.message}`);
