@@ -142,6 +142,11 @@ export interface Addon {
    * `item` is the number of the range that could not be read.
    */
   sha256Ranges(ranges: readonly FileRange[], progress?: Progress): Promise<string[]>;
+  /**
+   * Of messages of one length (up to 16, with `avx2` 8) by the code for processors with those instructions; null
+   * where this one lacks them. Exposed for tests.
+   */
+  sha256InLanes(kernel: 'avx512' | 'avx2', messages: readonly Uint8Array[]): string[] | null;
   /** What computes a single digest on this processor: `sha-ni` or `portable`. */
   sha256Implementation(): string;
   /** What computes many at once: `avx512`, `avx2`, `sha-ni-pair` or `none`. */

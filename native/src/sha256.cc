@@ -58,7 +58,7 @@ void Sha256::Update(const uint8_t* bytes, size_t size) {
   if (rest != 0) std::memcpy(partial_.data(), bytes + blocks * kSha256Block, rest);
 }
 
-void Sha256::UpdateInLanes(std::span<const Feed> feeds, size_t blocks) {
+void Sha256::UpdateInLanes(const LaneKernel& kernel, std::span<const Feed> feeds, size_t blocks) {
   alignas(64) LaneStates states;
   const uint8_t* messages[kMostLanes];
   // Lanes without a message of their own repeat the first one.
@@ -67,9 +67,10 @@ void Sha256::UpdateInLanes(std::span<const Feed> feeds, size_t blocks) {
     messages[lane] = feed.bytes;
     for (size_t word = 0; word < 8; word++) states[word][lane] = feed.digest->state_[word];
   }
-  ChosenLanes()->compress(states, messages, blocks);
+  kernel.compress(states, messages, blocks);
   for (size_t lane = 0; lane < feeds.size(); lane++) {
     for (size_t word = 0; word < 8; word++) feeds[lane].digest->state_[word] = states[word][lane];
+    feeds[lane].digest->length_ += blocks * kSha256Block;
   }
 }
 
@@ -77,17 +78,17 @@ void Sha256::UpdateTogether(std::span<const Feed> feeds, size_t blocks) {
   if (blocks == 0) return;
   const LaneKernel* lanes = ChosenLanes();
   if (lanes != nullptr && feeds.size() >= lanes->worthwhile) {
-    UpdateInLanes(feeds, blocks);
-  } else {
-    const bool paired = ChosenCompress() == Sha256CompressNi;
-    for (size_t i = 0; i < feeds.size(); i++) {
-      const Feed& feed = feeds[i];
-      if (paired && i + 1 < feeds.size()) {
-        const Feed& other = feeds[++i];
-        Sha256CompressPairNi(feed.digest->state_.data(), feed.bytes, other.digest->state_.data(), other.bytes, blocks);
-      } else {
-        feed.digest->compress_(feed.digest->state_.data(), feed.bytes, blocks);
-      }
+    UpdateInLanes(*lanes, feeds, blocks);
+    return;
+  }
+  const bool paired = ChosenCompress() == Sha256CompressNi;
+  for (size_t i = 0; i < feeds.size(); i++) {
+    const Feed& feed = feeds[i];
+    if (paired && i + 1 < feeds.size()) {
+      const Feed& other = feeds[++i];
+      Sha256CompressPairNi(feed.digest->state_.data(), feed.bytes, other.digest->state_.data(), other.bytes, blocks);
+    } else {
+      feed.digest->compress_(feed.digest->state_.data(), feed.bytes, blocks);
     }
   }
   for (const Feed& feed : feeds) feed.digest->length_ += blocks * kSha256Block;

@@ -12,6 +12,8 @@ namespace weightroom {
 
 constexpr size_t kSha256Block = 64;
 
+struct LaneKernel;
+
 // Folds `count` whole blocks into the state.
 using Sha256Compress = void (*)(uint32_t state[8], const uint8_t* blocks, size_t count);
 
@@ -38,6 +40,8 @@ class Sha256 {
     const uint8_t* bytes;
   };
   static void UpdateTogether(std::span<const Feed> feeds, size_t blocks);
+  // The same by one kernel, which must be one that this processor can run, for at most as many as it has lanes.
+  static void UpdateInLanes(const LaneKernel& kernel, std::span<const Feed> feeds, size_t blocks);
   // How many digests UpdateTogether takes at most, and with how many it is at its best.
   static size_t MostTogether();
   // Lower-case hex. The object is spent afterwards.
@@ -48,8 +52,6 @@ class Sha256 {
   static const char* LaneImplementation();
 
  private:
-  static void UpdateInLanes(std::span<const Feed> feeds, size_t blocks);
-
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<uint8_t, kSha256Block> partial_ = {};

@@ -66,6 +66,35 @@ test('the implementations have known names', () => {
   expect(['avx512', 'avx2', 'sha-ni-pair', 'none']).toContain(native.sha256LaneImplementation());
 });
 
+describe.each([
+  ['avx512', 16],
+  ['avx2', 8],
+] as const)('%s lanes', (kernel, lanes) => {
+  const usable = native.sha256InLanes(kernel, [text('')]) !== null;
+
+  test.runIf(usable)('published vectors, in every lane', () => {
+    for (const [, bytes, expected] of vectors) {
+      for (let count = 1; count <= lanes; count++) {
+        const digests = native.sha256InLanes(kernel, new Array<Uint8Array>(count).fill(bytes));
+        expect(digests).toEqual(new Array(count).fill(expected));
+      }
+    }
+  });
+
+  test.runIf(usable)('different messages of random lengths at random alignments', () => {
+    const random = seededRandom(`${kernel} lanes`);
+    const bytes = random.bytes(50_000);
+    for (let round = 0; round < 200; round++) {
+      const length = random.below(round % 10 === 0 ? 40_000 : 400);
+      const messages = Array.from({ length: 1 + random.below(lanes) }, () => {
+        const from = random.below(bytes.length - length);
+        return bytes.subarray(from, from + length);
+      });
+      expect(native.sha256InLanes(kernel, messages)).toEqual(messages.map(reference));
+    }
+  });
+});
+
 describe('ranges of files', () => {
   const MIB = 1 << 20;
   const oneRange = async (fd: number, offset: number, length: number, progress?: Progress) =>
