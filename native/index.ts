@@ -179,4 +179,27 @@ export interface Addon {
   setParentDeathSignal(signal: number): void;
 }
 
-export const native: Addon = loadAddon();
+/** Entries of a listing that become objects in one turn of the event loop: well below a millisecond's work. */
+const entriesPerTurn = 256;
+
+/** As the addon has it: what was listed is taken in pieces, until there is none. */
+export interface CompiledAddon extends Omit<Addon, 'listTree'> {
+  listTree(directory: number): Promise<(most: number) => TreeEntry[]>;
+}
+
+const compiled = loadAddon();
+
+export const native: Addon = {
+  ...compiled,
+  listTree: (directory) => compiled.listTree(directory).then(takeAll),
+};
+
+async function takeAll(take: (most: number) => TreeEntry[]): Promise<TreeEntry[]> {
+  const all: TreeEntry[] = [];
+  for (;;) {
+    const some = take(entriesPerTurn);
+    for (const entry of some) all.push(entry);
+    if (some.length < entriesPerTurn) return all;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

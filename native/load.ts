@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import type { Addon } from './index.ts';
+import type { CompiledAddon } from './index.ts';
 
 export const addonPath = fileURLToPath(new URL('./build/Release/weightroom.node', import.meta.url));
 
-export function loadAddon(path = addonPath): Addon {
+export function loadAddon(path = addonPath): CompiledAddon {
   if (!existsSync(path)) {
     throw new Error(
       'The native addon has not been built, so locks and files cannot be used. ' +
@@ -14,7 +14,7 @@ export function loadAddon(path = addonPath): Addon {
     );
   }
   try {
-    return createRequire(import.meta.url)(path) as Addon;
+    return createRequire(import.meta.url)(path) as CompiledAddon;
   } catch (cause) {
     throw new Error(
       `The native addon at ${path} does not load in this Node (${process.version}, ${process.platform} ${process.arch}). ` +

@@ -4,7 +4,9 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "args.h"
 #include "descriptor.h"
@@ -43,17 +45,47 @@ napi_value EntryValue(napi_env env, const ListedEntry& entry) {
   return object;
 }
 
-napi_value EntriesValue(napi_env env, const std::vector<ListedEntry>& entries) {
+// What was listed and not yet taken. Owned by the function that gives it out.
+struct Listing {
+  std::vector<ListedEntry> entries;
+  size_t taken = 0;
+};
+
+// take(most): the next entries as objects; none when all were taken. In pieces, because ten thousand objects
+// at once hold up everybody else on the environment's thread.
+napi_value Take(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value argument = nullptr;
+  void* data = nullptr;
+  napi_get_cb_info(env, info, &count, &argument, nullptr, &data);
+  uint32_t most = 0;
+  if (napi_get_value_uint32(env, argument, &most) != napi_ok) {
+    napi_throw_type_error(env, nullptr, "most must be a number");
+    return nullptr;
+  }
+  auto& [entries, taken] = *static_cast<Listing*>(data);
+  const size_t end = std::min(entries.size(), taken + most);
   napi_value array = nullptr;
-  napi_create_array_with_length(env, entries.size(), &array);
-  for (uint32_t i = 0; i < entries.size(); i++) {
-    // Ten thousand entries have some hundred thousand handles between them.
+  napi_create_array_with_length(env, end - taken, &array);
+  for (uint32_t i = 0; taken < end; i++, taken++) {
+    // Some ten handles each.
     napi_handle_scope scope = nullptr;
     napi_open_handle_scope(env, &scope);
-    napi_set_element(env, array, i, EntryValue(env, entries[i]));
+    napi_set_element(env, array, i, EntryValue(env, entries[taken]));
     napi_close_handle_scope(env, scope);
   }
+  if (taken == entries.size()) entries = {}, taken = 0;
   return array;
+}
+
+napi_value TakeFunction(napi_env env, std::vector<ListedEntry>& entries) {
+  auto listing = std::make_unique<Listing>(Listing{std::move(entries), 0});
+  napi_value take = nullptr;
+  if (napi_create_function(env, "take", NAPI_AUTO_LENGTH, Take, listing.get(), &take) != napi_ok) return nullptr;
+  const auto release = [](napi_env, void* data, void*) { delete static_cast<Listing*>(data); };
+  if (napi_add_finalizer(env, take, listing.get(), release, nullptr, nullptr) != napi_ok) return nullptr;
+  listing.release();
+  return take;
 }
 
 napi_value NumberValue(napi_env env, uint64_t number) {
@@ -64,7 +96,7 @@ napi_value NumberValue(napi_env env, uint64_t number) {
 
 Napi::Value List(const Napi::CallbackInfo& info) {
   const HeldDirectory directory(DescriptorArg(info[0], "directory"));
-  return {info.Env(), RunJob(info.Env(), {}, [directory] { return ListTree(directory.Get()); }, EntriesValue)};
+  return {info.Env(), RunJob(info.Env(), {}, [directory] { return ListTree(directory.Get()); }, TakeFunction)};
 }
 
 Napi::Value Sum(const Napi::CallbackInfo& info) {

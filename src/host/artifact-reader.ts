@@ -11,6 +11,7 @@ import { namedLockStates } from '../store/lock-holders.ts';
 import type { Manifest, TensorEntry } from '../store/manifest.ts';
 import { artifactLock, buildLock } from '../store/paths.ts';
 import type { z } from 'zod';
+import { eachInTurn } from './breathing.ts';
 import { heldLocks, type BuildOfProcess } from './held-locks.ts';
 import { identityFields } from './identity-fields.ts';
 import { indentedJson } from './indented-json.ts';
@@ -43,7 +44,7 @@ export class ArtifactReader {
       path: join(store.root, 'artifacts', key),
       entries: look.snapshot.rows.filter((row) => row.key === key).map(store.shownRow),
       identity: identity === null ? null : shownIdentity(identity),
-      contents: manifest === null ? null : contentsOf(manifest),
+      contents: manifest === null ? null : await contentsOf(manifest),
       problem,
       locks: heldLocks(locks, store.sightings, this.#buildOf),
     };
@@ -58,7 +59,12 @@ export class ArtifactReader {
         missingArtifact(key, `the manifest of ${key} cannot be read: ${stored.problem ?? 'there is none'}`),
       );
     }
-    const matching = sortedTensors(stored.manifest.tensors.filter(matcher(question)), question);
+    const { tensors } = stored.manifest;
+    const isWanted = await eachInTurn(tensors, matcher(question));
+    const matching = sortedTensors(
+      tensors.filter((_tensor, index) => isWanted[index]),
+      question,
+    );
     return {
       total: matching.length,
       totalBytes: matching.reduce((total, { nbytes }) => total + nbytes, 0),
@@ -100,7 +106,7 @@ function shownIdentity(identity: ArtifactIdentity): NonNullable<Artifact['identi
   return { fields, document: indentedJson(identity.document as unknown as JsonValue) };
 }
 
-function contentsOf(manifest: Manifest): NonNullable<Artifact['contents']> {
+async function contentsOf(manifest: Manifest): Promise<NonNullable<Artifact['contents']>> {
   const { contentSha256, producerSchema, restorerSchema, formatMetadata, files, tensors } = manifest;
   return {
     contentSha256,
@@ -110,8 +116,10 @@ function contentsOf(manifest: Manifest): NonNullable<Artifact['contents']> {
     files: files.map(({ file_name: name, size, sha256 }) => ({ name, bytes: size, sha256 })),
     tensors: tensors.length,
     tensorBytes: tensors.reduce((total, { nbytes }) => total + nbytes, 0),
-    bytesByDtype: shares(tensors, ({ dtype }) => withoutTorch(dtype)).sort((a, b) => b.bytes - a.bytes),
-    bytesByLayer: shares(tensors, layerOf).sort(byLayer),
+    bytesByDtype: (await shares(tensors, ({ dtype }) => withoutTorch(dtype))).sort(
+      (a, b) => b.bytes - a.bytes,
+    ),
+    bytesByLayer: (await shares(tensors, layerOf)).sort(byLayer),
   };
 }
 
@@ -121,12 +129,17 @@ interface Share {
   readonly bytes: number;
 }
 
-function shares(tensors: readonly TensorEntry[], nameOf: (tensor: TensorEntry) => string): Share[] {
-  return [...Map.groupBy(tensors, nameOf)].map(([name, members]) => ({
-    name,
-    tensors: members.length,
-    bytes: members.reduce((total, { nbytes }) => total + nbytes, 0),
-  }));
+async function shares(
+  tensors: readonly TensorEntry[],
+  nameOf: (tensor: TensorEntry) => string,
+): Promise<Share[]> {
+  const sums = new Map<string, { tensors: number; bytes: number }>();
+  await eachInTurn(tensors, (tensor) => {
+    const name = nameOf(tensor);
+    const { tensors: count, bytes } = sums.get(name) ?? { tensors: 0, bytes: 0 };
+    sums.set(name, { tensors: count + 1, bytes: bytes + tensor.nbytes });
+  });
+  return [...sums].map(([name, sum]) => ({ name, ...sum }));
 }
 
 const noLayer = 'outside the layers';

@@ -5,7 +5,7 @@
 import { implement, type Router } from '@orpc/server';
 import type { AppStatus } from '../contract/app-schemas.ts';
 import { contract, type DeskContract } from '../contract/contract.ts';
-import { Breathing } from './breathing.ts';
+import { turn } from '../store/turns.ts';
 import { callError } from './call-errors.ts';
 import { browse } from './folder-browser.ts';
 import { treemapOf } from './treemap.ts';
@@ -67,9 +67,9 @@ export function deskRouter(workstation: Workstation): DeskRouter {
       summary: desk.domain.summary.handler(async ({ input }) => {
         const store = stores.get(input.root);
         const look = await store.online();
-        const breathing = new Breathing();
+        await turn();
         const models = treemapOf(look.snapshot.rows);
-        await breathing.pause();
+        await turn();
         return { store: store.summaryOf(look), models };
       }),
       locks: desk.domain.locks.handler(async ({ input }) => await workstation.locks(stores.get(input.root))),

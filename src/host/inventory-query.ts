@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod';
 import type { inventoryRequest, InventoryRow, InventorySort } from '../contract/domain-schemas.ts';
+import { turn } from '../store/turns.ts';
 import { eachInTurn } from './breathing.ts';
 
 export type InventoryQuestion = z.output<typeof inventoryRequest>;
@@ -49,6 +50,7 @@ export async function select(
     (row) => (states.length === 0 || states.includes(row.state)) && matches(row, words),
   );
   const matching = rows.filter((_row, index) => isWanted[index]);
+  await turn();
   return {
     rows: sorted(matching, sort, descending),
     totalBytes: matching.reduce((total, { bytes }) => total + bytes, 0),

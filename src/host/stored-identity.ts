@@ -9,9 +9,10 @@ import type { Domain } from '../store/domain.ts';
 import { reasonOf } from '../store/faults.ts';
 import { ArtifactIdentity, DocumentError } from '../store/identity.ts';
 import type { InventoryEntry } from '../store/inventory.ts';
-import { readManifest, type Manifest } from '../store/manifest.ts';
-import { readDocument } from '../store/metadata-file.ts';
+import { manifestSteps, type Manifest } from '../store/manifest.ts';
+import { readDocumentInTurns } from '../store/metadata-file.ts';
 import { manifestFile } from '../store/paths.ts';
+import { inTurns } from '../store/turns.ts';
 
 export interface StoredIdentity {
   readonly identity: ArtifactIdentity | null;
@@ -30,9 +31,11 @@ export async function storedIdentities(
   domain: Domain,
   entries: readonly InventoryEntry[],
 ): Promise<StoredIdentity[]> {
-  return await withDirectories(domain.root, (directories) =>
-    entries.map((entry) => identityOf(directories, entry)),
-  );
+  return await withDirectories(domain.root, async (directories) => {
+    const identities: StoredIdentity[] = [];
+    for (const entry of entries) identities.push(await identityOf(directories, entry));
+    return identities;
+  });
 }
 
 /** The manifest of `artifacts/<key>`, or of a quarantine entry by its name. */
@@ -41,34 +44,37 @@ export async function storedManifest(
   directory: 'artifacts' | 'quarantine',
   name: string,
 ): Promise<StoredManifest> {
-  return await withDirectories(domain.root, (directories) => {
-    const { document, problem } = readQuietly(directories[directory], name);
+  return await withDirectories(domain.root, async (directories) => {
+    const { document, problem } = await readQuietly(directories[directory], name);
     if (document === null) return { identity: null, manifest: null, problem };
     const found = identityIn(document, name.slice(0, 64));
     try {
-      return { ...found, manifest: readManifest(document) };
+      return { ...found, manifest: await inTurns(manifestSteps(document)) };
     } catch (error) {
       return { ...found, manifest: null, problem: problemOf(error) };
     }
   });
 }
 
-function identityOf(directories: DomainDirectories, { key, state, name }: InventoryEntry): StoredIdentity {
+async function identityOf(
+  directories: DomainDirectories,
+  { key, state, name }: InventoryEntry,
+): Promise<StoredIdentity> {
   if (state === 'temporary') return nothing;
   const place = state === 'quarantined' ? directories.quarantine : directories.artifacts;
-  const { document, problem } = readQuietly(place, state === 'denied' ? key : name);
+  const { document, problem } = await readQuietly(place, state === 'denied' ? key : name);
   if (document !== null) return identityIn(document, key);
   return state === 'denied' ? nothing : { identity: null, problem };
 }
 
-function readQuietly(
+async function readQuietly(
   directory: number,
   name: string,
-): { document: JsonObject | null; problem: string | null } {
+): Promise<{ document: JsonObject | null; problem: string | null }> {
   try {
     const entry = openDirectory(directory, name);
     try {
-      return { document: readDocument(entry, manifestFile), problem: null };
+      return { document: await readDocumentInTurns(entry, manifestFile), problem: null };
     } finally {
       native.close(entry);
     }

@@ -9,6 +9,7 @@ import { openDirectory, statChild, withDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
 import { isDirectory, isRegularFile, readDocument } from './metadata-file.ts';
 import { keyOfName, modes, quarantineReason } from './paths.ts';
+import { turn } from './turns.ts';
 
 export type EntryState = 'denied' | 'quarantined' | 'ready' | 'temporary';
 
@@ -46,7 +47,6 @@ export interface Inventory {
 
 /** A domain can hold many thousand entries: others get their turn in between. */
 const entriesPerTurn = 512;
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 const stateOf = { artifacts: 'ready', deny: 'denied', quarantine: 'quarantined', tmp: 'temporary' } as const;
 

@@ -11,6 +11,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from './canonical-json.ts';
+import { atOnce, type Steps } from './turns.ts';
 
 export interface ParseOptions {
   /** Throws where an object has a key twice, for documents whose writer can't have meant that. */
@@ -27,13 +28,18 @@ export interface ParseOptions {
  * UTF-16 or UTF-32, told apart by their first bytes.
  */
 export function parseJsonBytes(bytes: Uint8Array, options: ParseOptions = {}): JsonValue {
+  return atOnce(jsonSteps(bytes, options));
+}
+
+/** The same, a step per item of the outermost value and of the values right below it. */
+export function* jsonSteps(bytes: Uint8Array, options: ParseOptions = {}): Steps<JsonValue> {
   const text = decode(bytes);
   if (options.consume) (bytes.buffer as ArrayBuffer).transfer(0);
-  return new Parser(text, options).document();
+  return yield* new Parser(text, options).document();
 }
 
 export function parseJson(text: string): JsonValue {
-  return new Parser(text, {}).document();
+  return atOnce(new Parser(text, {}).document());
 }
 
 function decode(bytes: Uint8Array): string {
@@ -123,6 +129,18 @@ const ownField = { writable: true, enumerable: true, configurable: true };
 const quoteUnit = 0x22;
 const backslashUnit = 0x5c;
 
+/** Values at this depth and below are parsed in one step: the entry of a tensor in a manifest. */
+const stepDepth = 2;
+
+/**
+ * A plain object, which the engine keeps fast; `__proto__` is the one key that it would not store. A key that is
+ * there already loses its value: the last one wins.
+ */
+function put(object: Record<string, JsonValue>, key: string, value: JsonValue): void {
+  if (key === '__proto__') Object.defineProperty(object, key, { ...ownField, value });
+  else object[key] = value;
+}
+
 class Parser {
   readonly #text: string;
   readonly #refuseDuplicates: boolean;
@@ -133,9 +151,9 @@ class Parser {
     this.#refuseDuplicates = refuseDuplicates;
   }
 
-  document(): JsonValue {
+  *document(): Steps<JsonValue> {
     this.#blank();
-    const value = this.#value(0);
+    const value = yield* this.#outerValue(0);
     this.#blank();
     if (this.#at !== this.#text.length) throw this.#error('there is more text after the value');
     return value;
@@ -179,56 +197,81 @@ class Parser {
     return value;
   }
 
-  #object(depth: number): JsonObject {
-    // A plain object, which the engine keeps fast; `__proto__` is the one key that it would not store.
-    const object: Record<string, JsonValue> = {};
-    this.#at += 1;
-    this.#blank();
-    if (this.#text[this.#at] === '}') {
-      this.#at += 1;
-      return object;
-    }
-    for (;;) {
-      if (this.#text[this.#at] !== '"') throw this.#error('expected a key in double quotes');
-      const key = this.#string();
-      this.#blank();
-      if (this.#text[this.#at] !== ':') throw this.#error('expected a colon');
-      this.#at += 1;
-      this.#blank();
-      if (this.#refuseDuplicates && Object.hasOwn(object, key)) {
-        throw this.#error(`the key ${JSON.stringify(key)} stands there twice`);
+  /** The outer levels are where a large document is long; further in, a value is one step. */
+  *#outerValue(depth: number): Steps<JsonValue> {
+    yield;
+    if (depth >= stepDepth) return this.#value(depth);
+    switch (this.#text[this.#at]) {
+      case '{': {
+        const object: Record<string, JsonValue> = {};
+        for (let more = this.#enter('}'); more; more = this.#next('}', 'brace')) {
+          const key = this.#key(object);
+          put(object, key, yield* this.#outerValue(depth + 1));
+        }
+        return object;
       }
-      // Otherwise a key that is there already loses its value: the last one wins.
-      const value = this.#value(depth + 1);
-      if (key === '__proto__') Object.defineProperty(object, key, { ...ownField, value });
-      else object[key] = value;
-      this.#blank();
-      const next = this.#text[this.#at];
-      if (next !== ',' && next !== '}') throw this.#error('expected a comma or a closing brace');
-      this.#at += 1;
-      if (next === '}') return object;
-      this.#blank();
+      case '[': {
+        const items: JsonValue[] = [];
+        for (let more = this.#enter(']'); more; more = this.#next(']', 'bracket')) {
+          items.push(yield* this.#outerValue(depth + 1));
+        }
+        return items;
+      }
+      default:
+        return this.#value(depth);
     }
+  }
+
+  #object(depth: number): JsonObject {
+    const object: Record<string, JsonValue> = {};
+    for (let more = this.#enter('}'); more; more = this.#next('}', 'brace')) {
+      const key = this.#key(object);
+      put(object, key, this.#value(depth + 1));
+    }
+    return object;
   }
 
   #array(depth: number): JsonValue[] {
     const items: JsonValue[] = [];
+    for (let more = this.#enter(']'); more; more = this.#next(']', 'bracket')) {
+      items.push(this.#value(depth + 1));
+    }
+    // A list that grew has room for more; a document with many short ones would be mostly that.
+    return items.slice();
+  }
+
+  /** Past the opening character: true where something is in it. */
+  #enter(closing: '}' | ']'): boolean {
     this.#at += 1;
     this.#blank();
-    if (this.#text[this.#at] === ']') {
-      this.#at += 1;
-      return items;
+    if (this.#text[this.#at] !== closing) return true;
+    this.#at += 1;
+    return false;
+  }
+
+  /** Past the end of an item: true where another one follows. */
+  #next(closing: '}' | ']', word: string): boolean {
+    this.#blank();
+    const next = this.#text[this.#at];
+    if (next !== ',' && next !== closing) throw this.#error(`expected a comma or a closing ${word}`);
+    this.#at += 1;
+    if (next === closing) return false;
+    this.#blank();
+    return true;
+  }
+
+  /** A member's key, up to its value. */
+  #key(object: JsonObject): string {
+    if (this.#text[this.#at] !== '"') throw this.#error('expected a key in double quotes');
+    const key = this.#string();
+    this.#blank();
+    if (this.#text[this.#at] !== ':') throw this.#error('expected a colon');
+    this.#at += 1;
+    this.#blank();
+    if (this.#refuseDuplicates && Object.hasOwn(object, key)) {
+      throw this.#error(`the key ${JSON.stringify(key)} stands there twice`);
     }
-    for (;;) {
-      items.push(this.#value(depth + 1));
-      this.#blank();
-      const next = this.#text[this.#at];
-      if (next !== ',' && next !== ']') throw this.#error('expected a comma or a closing bracket');
-      this.#at += 1;
-      // A list that grew has room for more; a document with many short ones would be mostly that.
-      if (next === ']') return items.slice();
-      this.#blank();
-    }
+    return key;
   }
 
   #string(): string {

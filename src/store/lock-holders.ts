@@ -13,6 +13,7 @@ import { native, isSystemError, type Stat } from '#native';
 import { statChild } from './directories.ts';
 import { mountOf, parseMounts } from './filesystem-type.ts';
 import { admissionLock, initLock, isKey } from './paths.ts';
+import { turn } from './turns.ts';
 
 export interface LockHolder {
   /** 0: the process is not visible from here. */
@@ -90,7 +91,7 @@ export async function lockStates(root: string, proc = '/proc'): Promise<LockStat
     let looked = 0;
     for (const { name, stat } of await native.listTree(directory)) {
       looked += 1;
-      if (looked % locksPerTurn === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (looked % locksPerTurn === 0) await turn();
       const state = stateOf(name, stat);
       if (state !== null) states.push(state);
     }

@@ -21,10 +21,11 @@ import { errorDetail, isStructural, lockFailure, storageFailure } from './faults
 import type { ArtifactIdentity } from './identity.ts';
 import { Lease, type ValidationLevel } from './lease.ts';
 import { FileLock, LockTimeout, withoutWaiting } from './lock.ts';
-import { readManifest } from './manifest.ts';
-import { readDocument } from './metadata-file.ts';
+import { manifestSteps } from './manifest.ts';
+import { readDocumentInTurns } from './metadata-file.ts';
 import { markInvalidated, quarantineEntry } from './move.ts';
 import { artifactLock, denyFile, manifestFile, modes } from './paths.ts';
+import { inTurns } from './turns.ts';
 import { validateEntry, type ValidatedArtifact } from './validation.ts';
 
 export type LookupResult =
@@ -69,11 +70,12 @@ export async function inspectKey(
 ): Promise<LookupResult> {
   let identity: ArtifactIdentity;
   try {
-    const found = await withDirectories(domain.root, ({ artifacts }) => {
+    const found = await withDirectories(domain.root, async ({ artifacts }) => {
       if (!childExists(artifacts, key)) return null;
       const entry = openDirectory(artifacts, key);
       try {
-        return readManifest(readDocument(entry, manifestFile)).identity;
+        const document = await readDocumentInTurns(entry, manifestFile);
+        return (await inTurns(manifestSteps(document))).identity;
       } finally {
         native.close(entry);
       }

@@ -21,6 +21,7 @@ import {
   requireText,
 } from './identity.ts';
 import { isBasename, uuidHex } from './paths.ts';
+import { atOnce, type Steps } from './turns.ts';
 
 export const tensorKinds = ['parameter', 'buffer'] as const;
 export type TensorKind = (typeof tensorKinds)[number];
@@ -97,8 +98,15 @@ export function manifestBytes(manifest: Manifest): Buffer {
 
 /** SHA-256 of the canonical bytes, lower-case hex. */
 export function manifestDigest(manifest: Manifest): string {
+  return atOnce(manifestDigestSteps(manifest));
+}
+
+export function* manifestDigestSteps(manifest: Manifest): Steps<string> {
   const digest = createHash('sha256');
-  for (const chunk of asciiChunks(canonicalPieces(manifest))) digest.update(chunk);
+  for (const chunk of asciiChunks(canonicalPieces(manifest))) {
+    digest.update(chunk);
+    yield;
+  }
   return digest.digest('hex');
 }
 
@@ -125,13 +133,18 @@ const manifestKeys = [
 
 /** Throws DocumentError where the document is not a manifest. */
 export function readManifest(value: JsonValue): Manifest {
+  return atOnce(manifestSteps(value));
+}
+
+/** The same, a step per tensor. */
+export function* manifestSteps(value: JsonValue): Steps<Manifest> {
   const document = requireKeys(value, manifestKeys, 'the manifest');
   const manifest: Manifest = {
     schemaVersion: requireAtLeast(document['schema_version'], 1, 'manifest.schema_version'),
     identity: ArtifactIdentity.of(document['identity'] as JsonValue),
     producerSchema: requireText(document['producer_schema'], 'manifest.producer_schema'),
     restorerSchema: requireText(document['restorer_schema'], 'manifest.restorer_schema'),
-    tensors: readTensors(requireList(document['tensors'], 'manifest.tensors')),
+    tensors: yield* tensorSteps(requireList(document['tensors'], 'manifest.tensors')),
     files: requireList(document['files'], 'manifest.files').map(readFile),
     contentSha256: requireDigest(document['artifact_content_sha256'], 'manifest.artifact_content_sha256'),
     formatMetadata: document['format_metadata'] as JsonValue,
@@ -139,56 +152,53 @@ export function readManifest(value: JsonValue): Manifest {
   if (requireDigest(document['artifact_key'], 'manifest.artifact_key') !== manifest.identity.key) {
     throw new DocumentError('manifest.artifact_key is not the digest of its identity');
   }
-  checkOrder(manifest);
+  yield* orderSteps(manifest);
   // The value must have a canonical form; anything else would make the digest fail later and less clearly.
   canonicalJson(manifest.formatMetadata);
   return manifest;
 }
 
-function checkOrder({ tensors, files }: Manifest): void {
-  requireAscending(
-    tensors.map((tensor) => tensor.name),
-    'manifest.tensors',
-  );
-  requireAscending(
-    files.map((file) => file.file_name),
-    'manifest.files',
-  );
+/** In place, so that what was parsed can go as it is read: a hundred thousand tensors take their room. */
+function* tensorSteps(entries: readonly JsonValue[]): Steps<readonly TensorEntry[]> {
+  const tensors = entries as (JsonValue | TensorEntry)[];
+  const repeated = new Map<string, string>();
+  for (const [at, entry] of entries.entries()) {
+    tensors[at] = readTensor(entry, repeated);
+    yield;
+  }
+  return tensors as TensorEntry[];
+}
+
+function* orderSteps({ tensors, files }: Manifest): Steps<void> {
+  let before: string | null = null;
+  for (const { file_name: name } of files) before = requireAscending(before, name, 'manifest.files');
   const fileNames = new Set(files.map((file) => file.file_name));
   const bindings = new Set<string>();
+  before = null;
   for (const tensor of tensors) {
+    before = requireAscending(before, tensor.name, 'manifest.tensors');
     if (!fileNames.has(tensor.file_name)) {
       throw new DocumentError(
         `tensor ${JSON.stringify(tensor.name)} lies in a file that the manifest does not list`,
       );
     }
     bindings.add(`${tensor.file_name}/${tensor.storage_key}`);
+    yield;
   }
   if (bindings.size !== tensors.length) {
     throw new DocumentError('two tensors of the manifest share one storage key in one file');
   }
 }
 
-function requireAscending(names: readonly string[], what: string): void {
-  for (let index = 1; index < names.length; index += 1) {
-    if (compareCodePoints(names[index - 1] as string, names[index] as string) >= 0) {
-      throw new DocumentError(`${what} must be sorted by name, each name once`);
-    }
-  }
+function requireAscending(before: string | null, name: string, what: string): string {
+  if (before === null || compareCodePoints(before, name) < 0) return name;
+  throw new DocumentError(`${what} must be sorted by name, each name once`);
 }
 
 function requireList(value: JsonValue | undefined, what: string): readonly JsonValue[] {
   if (!Array.isArray(value) || value.length === 0)
     throw new DocumentError(`${what} must be a list with entries`);
   return value as readonly JsonValue[];
-}
-
-/** In place, so that what was parsed can go as it is read: a hundred thousand tensors take their room. */
-function readTensors(values: readonly JsonValue[]): readonly TensorEntry[] {
-  const tensors = values as (JsonValue | TensorEntry)[];
-  const repeated = new Map<string, string>();
-  for (const [at, value] of values.entries()) tensors[at] = readTensor(value, repeated);
-  return tensors as TensorEntry[];
 }
 
 /** Of a part of a large text: one that does not keep the whole of it in memory. */

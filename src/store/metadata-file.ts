@@ -5,9 +5,10 @@
 import { constants } from 'node:fs';
 import { native, type Stat } from '#native';
 import { isJsonObject, JsonError, type JsonObject } from './canonical-json.ts';
-import { parseJsonBytes } from './json-parser.ts';
+import { jsonSteps } from './json-parser.ts';
 import { DocumentError } from './identity.ts';
 import { maxMetadataBytes, modes, uuidHex } from './paths.ts';
+import { atOnce, inTurns, type Steps } from './turns.ts';
 
 export function isRegularFile(stat: Stat): boolean {
   return (stat.mode & constants.S_IFMT) === constants.S_IFREG;
@@ -28,17 +29,39 @@ export interface ReadOptions {
 }
 
 /** Throws DocumentError (not one regular file, too large, not a JSON object) or a SystemError. */
-export function readDocument(
+export function readDocument(directory: number, name: string, options: ReadOptions = {}): JsonObject {
+  return atOnce(documentSteps(directory, name, options));
+}
+
+/** The same for a document that may be large, in the main process: others get their turns while it is parsed. */
+export async function readDocumentInTurns(
   directory: number,
   name: string,
-  { immutable = false }: ReadOptions = {},
-): JsonObject {
+  options: ReadOptions = {},
+): Promise<JsonObject> {
+  return await inTurns(documentSteps(directory, name, options));
+}
+
+function* documentSteps(
+  directory: number,
+  name: string,
+  { immutable = false }: ReadOptions,
+): Steps<JsonObject> {
   const fd = native.openat(directory, name, constants.O_RDONLY | constants.O_NONBLOCK);
+  let bytes: Buffer;
   try {
-    return parseDocument(readSmallFile(fd, name, immutable), name);
+    bytes = readSmallFile(fd, name, immutable);
   } finally {
     native.close(fd);
   }
+  try {
+    const value = yield* jsonSteps(bytes, { consume: true });
+    if (isJsonObject(value)) return value;
+  } catch (error) {
+    if (error instanceof JsonError) throw new DocumentError(`${name} is not valid JSON: ${error.message}`);
+    throw error;
+  }
+  throw new DocumentError(`${name} must contain an object`);
 }
 
 function readSmallFile(fd: number, name: string, immutable: boolean): Buffer {
@@ -53,17 +76,6 @@ function readSmallFile(fd: number, name: string, immutable: boolean): Buffer {
   const bytes = Buffer.allocUnsafeSlow(stat.sizeBytes);
   if (native.preadSync(fd, bytes, 0) !== bytes.length) throw new DocumentError(`${name} ended early`);
   return bytes;
-}
-
-function parseDocument(bytes: Buffer, name: string): JsonObject {
-  try {
-    const value = parseJsonBytes(bytes, { consume: true });
-    if (isJsonObject(value)) return value;
-  } catch (error) {
-    if (error instanceof JsonError) throw new DocumentError(`${name} is not valid JSON: ${error.message}`);
-    throw error;
-  }
-  throw new DocumentError(`${name} must contain an object`);
 }
 
 /** Creates a file that must not exist, durably, and makes it immutable. The directory is the caller's to sync. */

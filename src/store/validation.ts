@@ -14,16 +14,17 @@ import { dtypeOfSafetensors, contiguousStride } from './dtypes.ts';
 import { DocumentError, type ArtifactIdentity } from './identity.ts';
 import type { LeaseProvenance, OpenPayload, PayloadRegion, ValidationLevel } from './lease.ts';
 import {
-  manifestDigest,
-  readManifest,
+  manifestDigestSteps,
+  manifestSteps,
   readMarker,
   type FileEntry,
   type Manifest,
   type TensorEntry,
 } from './manifest.ts';
-import { isImmutable, isRegularFile, readDocument } from './metadata-file.ts';
+import { isImmutable, isRegularFile, readDocument, readDocumentInTurns } from './metadata-file.ts';
 import { manifestFile, modes, readyFile } from './paths.ts';
 import { readHeader, type HeaderTensor } from './safetensors.ts';
+import { inTurns } from './turns.ts';
 
 export interface ValidatedArtifact {
   readonly manifest: Manifest;
@@ -66,9 +67,9 @@ export async function validateEntry(
       throw new DocumentError('the artifact directory is not ours or can be written');
     const names = native.readdir(entry);
     const markerDocument = readDocument(entry, readyFile, { immutable: trusted });
-    const manifestDocument = readDocument(entry, manifestFile, { immutable: trusted });
+    const manifestDocument = await readDocumentInTurns(entry, manifestFile, { immutable: trusted });
     const marker = readMarker(markerDocument);
-    const manifest = readManifest(manifestDocument);
+    const manifest = await inTurns(manifestSteps(manifestDocument));
     if (
       marker.schemaVersion !== 1 ||
       manifest.schemaVersion !== 1 ||
@@ -80,7 +81,7 @@ export async function validateEntry(
       );
     }
     requireNames(names, manifest);
-    if (marker.manifestSha256 !== manifestDigest(manifest)) {
+    if (marker.manifestSha256 !== (await inTurns(manifestDigestSteps(manifest)))) {
       throw refused('checksum_mismatch', 'the manifest does not have the digest that READY.json records');
     }
     if (marker.contentSha256 !== manifest.contentSha256) {

@@ -12,11 +12,11 @@ import { spawnSync } from 'node:child_process';
 const runs = 5;
 const shards = 4;
 const tensorsPerShard = 16;
-const bytesPerTensor = (2 * 1024 ** 3) / shards / tensorsPerShard;
+const checkpointBytes = 2 * 1024 ** 3;
 
 export async function build(folder: string): Promise<Ratio[]> {
   const checkpoint = join(folder, 'checkpoint');
-  writeCheckpoint(checkpoint);
+  writeCheckpoint(checkpoint, checkpointBytes);
   const domain = await newDomain(join(folder, 'built'));
   const copy = join(folder, 'copy');
   const times = await contest({
@@ -53,7 +53,8 @@ function run(command: string, ...args: string[]): void {
   if (status !== 0) throw error ?? new Error(`${command} failed`);
 }
 
-function writeCheckpoint(folder: string): void {
+export function writeCheckpoint(folder: string, bytes: number): void {
+  const bytesPerTensor = bytes / shards / tensorsPerShard;
   mkdirSync(folder, { recursive: true });
   const weightMap: Record<string, string> = {};
   const chunk = randomBytes(1 << 20);

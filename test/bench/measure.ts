@@ -1,4 +1,7 @@
-/** Timing and telling: medians of interleaved runs, so that a busy machine slows both sides alike. */
+/**
+ * Timing and telling: ratios are medians of interleaved runs, so that a busy machine slows both sides alike.
+ * Figures are for what has no peer: an absolute value against an absolute bound, of this machine as it was.
+ */
 import { spawnSync } from 'node:child_process';
 import { cpus, release } from 'node:os';
 
@@ -14,6 +17,20 @@ export interface Ratio {
   readonly theirsMs: number;
   readonly runs: number;
 }
+
+export interface Figure {
+  /** What is measured, as one line of the table. */
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly bound: number;
+  readonly kept: boolean;
+  readonly runs: number;
+  /** Of the same runs, for reading: null where there is nothing more to say. */
+  readonly remark: string | null;
+}
+
+export type Row = Ratio | Figure;
 
 export interface Contest {
   readonly runs: number;
@@ -80,6 +97,11 @@ export function atLeast(name: string, bound: number, runs: number, times: Times)
   const ratio = times.theirs / times.ours;
   const words = { meaning: 'our speed / their speed', bound: `at least ${bound}` };
   return { name, ratio, ...words, kept: ratio >= bound, oursMs: times.ours, theirsMs: times.theirs, runs };
+}
+
+/** The value must be at most `bound`. */
+export function figure(name: string, bound: number, of: Omit<Figure, 'name' | 'bound' | 'kept'>): Figure {
+  return { name, bound, kept: of.value <= bound, ...of };
 }
 
 export function machine(): string {

@@ -1,11 +1,14 @@
 /** Stores and artifacts to measure on. */
 import { createHash } from 'node:crypto';
-import { chmodSync, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getOrBuild } from '../../src/store/build.ts';
 import { createDomain, type Domain } from '../../src/store/domain.ts';
 import { dtypeOfTorch, type Dtype } from '../../src/store/dtypes.ts';
 import type { ArtifactIdentity } from '../../src/store/identity.ts';
+import { parseJsonBytes } from '../../src/store/json-parser.ts';
+import { manifestBytes, manifestDigest, markerBytes, readManifest } from '../../src/store/manifest.ts';
+import { artifactLock, buildLock, manifestFile, readyFile } from '../../src/store/paths.ts';
 import type { WeightProducer } from '../../src/store/producer.ts';
 import { identityOf, identityText } from '../interop/our-side.ts';
 
@@ -65,16 +68,31 @@ function producer(identity: ArtifactIdentity, shape: Shape): WeightProducer {
   };
 }
 
-/** Copies one published artifact under many keys: enough for listings, which validate nothing. */
+/**
+ * Copies one published artifact under many identities, each whole and with a manifest, a key and locks of its own: what
+ * as many builds would have left, without their time.
+ */
 export function multiply(domain: Domain, identity: ArtifactIdentity, count: number): void {
   const artifacts = join(domain.root, 'artifacts');
   const original = join(artifacts, identity.key);
-  const names = readdirSync(original);
+  const payloads = readdirSync(original).filter((name) => name.endsWith('.safetensors'));
+  const manifest = readManifest(parseJsonBytes(readFileSync(join(original, manifestFile))));
   for (let index = 0; index < count; index += 1) {
-    const copy = join(artifacts, createHash('sha256').update(String(index)).digest('hex'));
+    const own = {
+      ...manifest,
+      identity: identityOf(identityText(`many/copy-${index % 40}`, `{"n":${index}}`)),
+    };
+    const copy = join(artifacts, own.identity.key);
     mkdirSync(copy);
-    for (const name of names) copyFileSync(join(original, name), join(copy, name));
+    for (const name of payloads) copyFileSync(join(original, name), join(copy, name));
+    writeFileSync(join(copy, manifestFile), manifestBytes(own), { mode: 0o444 });
+    writeFileSync(join(copy, readyFile), markerBytes(manifestDigest(own), own.contentSha256), {
+      mode: 0o444,
+    });
     chmodSync(copy, 0o555);
+    for (const lock of [buildLock(own.identity.key), artifactLock(own.identity.key)]) {
+      writeFileSync(join(domain.root, 'locks', lock), '', { mode: 0o600 });
+    }
   }
 }
 

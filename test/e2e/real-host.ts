@@ -7,6 +7,22 @@ import { createInterface } from 'node:readline';
 
 const launcher = resolve(import.meta.dirname, '../../src/cli/weightroom.mjs');
 
+/** This process's environment with every folder of a person's below `folder`; they are made. */
+export async function environmentBelow(folder: string): Promise<NodeJS.ProcessEnv> {
+  const env: NodeJS.ProcessEnv = { ...process.env, HOME: folder };
+  for (const [name, below] of Object.entries({
+    XDG_CONFIG_HOME: 'config',
+    XDG_STATE_HOME: 'state',
+    XDG_CACHE_HOME: 'cache',
+    XDG_DATA_HOME: 'data',
+    XDG_RUNTIME_DIR: 'run',
+  })) {
+    env[name] = join(folder, below);
+    await mkdir(join(folder, below), { recursive: true, mode: 0o700 });
+  }
+  return env;
+}
+
 export class RealHost {
   readonly url: string;
   /** For other commands beside it. */
@@ -20,17 +36,7 @@ export class RealHost {
   }
 
   static async start(folder: string, port = 0): Promise<RealHost> {
-    const env: NodeJS.ProcessEnv = { ...process.env, HOME: folder };
-    for (const [name, below] of Object.entries({
-      XDG_CONFIG_HOME: 'config',
-      XDG_STATE_HOME: 'state',
-      XDG_CACHE_HOME: 'cache',
-      XDG_DATA_HOME: 'data',
-      XDG_RUNTIME_DIR: 'run',
-    })) {
-      env[name] = join(folder, below);
-      await mkdir(join(folder, below), { recursive: true, mode: 0o700 });
-    }
+    const env = await environmentBelow(folder);
     const child = spawn(process.execPath, [launcher, 'serve', '--port', String(port), '--json'], {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -6,10 +6,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
-import { createORPCClient } from '@orpc/client';
-import { RPCLink } from '@orpc/client/websocket';
-import { WebSocket } from 'ws';
 import type { DeskClient } from '../../../src/contract/contract.ts';
+import { connectDesk } from '../../fixtures/desk-client.ts';
 import { isRunning, largeBytes } from '../production/domain-fixture.ts';
 import { DeskScene, readUntil } from './desk-scene.ts';
 
@@ -45,16 +43,10 @@ async function served(scene: DeskScene, ...args: string[]): Promise<Served> {
   return { ...address, child };
 }
 
-async function connected({ url, port }: Address): Promise<DeskClient> {
-  const token = /#token=([\w-]{43})$/.exec(url)?.[1];
-  const own = `http://127.0.0.1:${port}`;
-  const session = await fetch(`${own}/session`, { method: 'POST', body: JSON.stringify({ token }) });
-  expect(session.status).toBe(204);
-  const cookie = (session.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
-  const socket = new WebSocket(`ws://127.0.0.1:${port}/rpc`, { headers: { cookie }, origin: own });
-  onTestFinished(() => socket.terminate());
-  await once(socket, 'open');
-  return createORPCClient(new RPCLink({ websocket: socket as unknown as globalThis.WebSocket }));
+async function connected({ url }: Address): Promise<DeskClient> {
+  const { client, close } = await connectDesk(url);
+  onTestFinished(close);
+  return client;
 }
 
 async function ended(child: ChildProcess): Promise<number | null> {
