@@ -4,8 +4,7 @@
  */
 import type { z } from 'zod';
 import type { inventoryRequest, InventoryRow, InventorySort } from '../contract/domain-schemas.ts';
-import { turn } from '../store/turns.ts';
-import { eachInTurn } from './breathing.ts';
+import { eachInTurn, turn } from '../store/turns.ts';
 
 export type InventoryQuestion = z.output<typeof inventoryRequest>;
 

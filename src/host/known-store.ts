@@ -21,7 +21,7 @@ import type { DomainChange, InventoryRow } from '../contract/domain-schemas.ts';
 import { FailureError, type Failure, type Outcome } from '../contract/failure.ts';
 import type { DomainFacts, Store, StoreUsage } from '../contract/store-schemas.ts';
 import type { Verification } from '../contract/artifact-schemas.ts';
-import { eachInTurn } from './breathing.ts';
+import { eachInTurn } from '../store/turns.ts';
 import { DiskWatcher } from './disk-watcher.ts';
 import { InventoryQueries, type InventoryQuestion, type MatchingRows } from './inventory-query.ts';
 import { LockSightings } from './lock-sightings.ts';

@@ -14,7 +14,7 @@ import type { Domain } from '../store/domain.ts';
 import { ArtifactIdentity, DocumentError, type IdentityDocument } from '../store/identity.ts';
 import type { InventoryEntry } from '../store/inventory.ts';
 import { manifestFile } from '../store/paths.ts';
-import { Breathing } from './breathing.ts';
+import { pause } from '../store/turns.ts';
 import { storedIdentities } from './stored-identity.ts';
 
 export interface ManifestFacts {
@@ -59,11 +59,10 @@ export class ManifestFactsCache {
   ): Promise<ManifestFacts[]> {
     const kept = new Map<string, ManifestFacts>();
     const ofPublished = new Map<string, ManifestFacts>();
-    const breathing = new Breathing();
     const all = await withDirectories(domain.root, async (directories) => {
       const facts: ManifestFacts[] = [];
       for (const [index, entry] of entries.entries()) {
-        await breathing.pause();
+        await pause();
         const signature = signatures[index] as string;
         const found = this.#facts.get(signature) ?? (await this.#read(domain, directories, entry));
         kept.set(signature, found);

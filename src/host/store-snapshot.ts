@@ -8,7 +8,7 @@ import type { Domain } from '../store/domain.ts';
 import { inventory, type Inventory, type InventoryEntry } from '../store/inventory.ts';
 import { namedLockStates, type LockState } from '../store/lock-holders.ts';
 import { admissionLock, buildLock } from '../store/paths.ts';
-import { eachInTurn } from './breathing.ts';
+import { eachInTurn, turn } from '../store/turns.ts';
 import { signatureOf, type ManifestFacts, type ManifestFactsCache } from './manifest-facts.ts';
 
 /** A row but for what this program knows of it from elsewhere. */
@@ -39,9 +39,12 @@ export async function takeSnapshot(
   const rows = await eachInTurn(listed.entries, (entry, index) =>
     rowOf(entry, told[index] as ManifestFacts, denied.has(entry.key), building.has(entry.key)),
   );
+  await turn();
+  const usage = usageOf(listed, rows, nowMs);
+  await turn();
   return {
     rows,
-    usage: usageOf(listed, rows, nowMs),
+    usage,
     heldBuildLocks,
     signature: [
       `${listed.storeBytes} ${[...building].join(' ')}`,

@@ -9,7 +9,7 @@ import { openDirectory, statChild, withDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
 import { isDirectory, isRegularFile, readDocument } from './metadata-file.ts';
 import { keyOfName, modes, quarantineReason } from './paths.ts';
-import { turn } from './turns.ts';
+import { pause, turn } from './turns.ts';
 
 export type EntryState = 'denied' | 'quarantined' | 'ready' | 'temporary';
 
@@ -45,9 +45,6 @@ export interface Inventory {
   readonly filesystemFreeBytes: number;
 }
 
-/** A domain can hold many thousand entries: others get their turn in between. */
-const entriesPerTurn = 512;
-
 const stateOf = { artifacts: 'ready', deny: 'denied', quarantine: 'quarantined', tmp: 'temporary' } as const;
 
 export async function inventory(domain: Domain): Promise<Inventory> {
@@ -55,11 +52,10 @@ export async function inventory(domain: Domain): Promise<Inventory> {
     const entries: InventoryEntry[] = [];
     const other: OtherEntry[] = [];
     let storeBytes = 0;
-    let looked = 0;
     for (const [directory, state] of Object.entries(stateOf) as [keyof typeof stateOf, EntryState][]) {
       for (const entry of await native.listTree(directories[directory])) {
-        looked += 1;
-        if (looked % entriesPerTurn === 0) await turn();
+        // A domain can hold many thousand entries: others get their turn in between.
+        await pause();
         storeBytes += entry.bytes;
         const key = keyOfName(entry.name);
         if (key === null) other.push(otherEntry(`${directory}/${entry.name}`, entry));

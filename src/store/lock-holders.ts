@@ -13,7 +13,7 @@ import { native, isSystemError, type Stat } from '#native';
 import { statChild } from './directories.ts';
 import { mountOf, parseMounts } from './filesystem-type.ts';
 import { admissionLock, initLock, isKey } from './paths.ts';
-import { turn } from './turns.ts';
+import { pause } from './turns.ts';
 
 export interface LockHolder {
   /** 0: the process is not visible from here. */
@@ -81,17 +81,13 @@ export class LockTable {
   }
 }
 
-/** Lock files are never removed, so there can be many thousand: others get their turn in between. */
-const locksPerTurn = 256;
-
 /** The state of every lock file of a domain, in name order. */
 export async function lockStates(root: string, proc = '/proc'): Promise<LockState[]> {
   return await withLocks(root, proc, async (directory, stateOf) => {
     const states: LockState[] = [];
-    let looked = 0;
     for (const { name, stat } of await native.listTree(directory)) {
-      looked += 1;
-      if (looked % locksPerTurn === 0) await turn();
+      // Lock files are never removed, so there can be many thousand: others get their turn in between.
+      await pause();
       const state = stateOf(name, stat);
       if (state !== null) states.push(state);
     }

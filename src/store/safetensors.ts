@@ -10,6 +10,7 @@
 import { native } from '#native';
 import { asciiChunks, canonicalJson, compareCodePoints } from './canonical-json.ts';
 import { dtypes } from './dtypes.ts';
+import { turn } from './turns.ts';
 
 /** The format's own bound on the header, without the length field. */
 export const maxHeaderBytes = 100_000_000;
@@ -75,6 +76,8 @@ export async function readHeader(fd: number, sizeBytes: number): Promise<Payload
   const header = Buffer.allocUnsafe(length);
   if ((await native.pread(fd, header, lengthFieldBytes)) !== length)
     throw new PayloadError('the file ended early');
+  // Several are read at once, and each is parsed in one piece.
+  await turn();
   return parseHeader(header, sizeBytes - lengthFieldBytes - length);
 }
 

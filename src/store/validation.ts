@@ -24,7 +24,7 @@ import {
 import { isImmutable, isRegularFile, readDocument, readDocumentInTurns } from './metadata-file.ts';
 import { manifestFile, modes, readyFile } from './paths.ts';
 import { readHeader, type HeaderTensor } from './safetensors.ts';
-import { inTurns } from './turns.ts';
+import { inTurns, turn } from './turns.ts';
 
 export interface ValidatedArtifact {
   readonly manifest: Manifest;
@@ -214,6 +214,7 @@ async function readPayload(
   tensors: readonly TensorEntry[],
 ): Promise<OpenPayload> {
   const header = await readHeader(fd, file.size);
+  await turn();
   const offsets = matchTensors(tensors, header.tensors, header.dataOffset, named(file));
   const regions = regionsOf(file.file_name, tensors, offsets);
   return { fileName: file.file_name, fd, sizeBytes: file.size, offsets, regions };
