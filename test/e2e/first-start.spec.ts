@@ -1,25 +1,17 @@
-/** Against the real host: from nothing to a built sample, an artifact that is verified, and a store that is made. */
+/** Against the real host: from nothing to a built sample and an artifact that is verified; and who is let in. */
 import { expect, test } from '@playwright/test';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { RealHost } from './real-host.ts';
+import { RealDesk } from './real-desk.ts';
 
-let host: RealHost;
-let folder: string;
+let desk: RealDesk;
 
 test.beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weightroom-e2e-'));
-  host = await RealHost.start(folder);
+  desk = await RealDesk.start();
 });
 
-test.afterEach(async () => {
-  await host.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+test.afterEach(async () => await desk.stop());
 
 test('first start: nothing is known, and a click later the sample is built', async ({ page }) => {
-  await page.goto(host.url);
+  await page.goto(desk.url);
   await expect(page.getByRole('heading', { name: 'No store is known yet' })).toBeVisible();
   expect(page.url()).not.toContain('token');
   await page.getByRole('button', { name: 'Try it with a sample' }).click();
@@ -49,33 +41,9 @@ test('first start: nothing is known, and a click later the sample is built', asy
   ).toBeVisible();
 });
 
-test('a store is made: each thing that keeps it from being made is told at its field', async ({ page }) => {
-  await page.goto(host.url);
-  await page.getByRole('link', { name: 'Create a store' }).click();
-  const create = page.getByRole('button', { name: 'Create store' });
-  const path = page.getByLabel('Folder');
-  await path.fill('no/slash');
-  await expect(page.locator('#path-notes')).not.toBeEmpty();
-  await expect(create).toBeDisabled();
-  await path.fill('/proc/weights');
-  await expect(page.locator('#path-notes .tone-bad').first()).toBeVisible();
-  await path.fill(join(folder, 'store'));
-  await expect(page.locator('#maxStoreBytes-notes')).toContainText(/limit/);
-  await expect(page.getByText('will refuse to start')).toBeVisible();
-  await page.getByLabel('Limit (required)').fill('many');
-  await expect(page.locator('#maxStoreBytes-notes')).toContainText('not a size');
-  await page.getByLabel('Limit (required)').fill('2 GiB');
-  await expect(page.getByLabel('Policy document', { exact: true })).toContainText(
-    '"build_admission":"serialized"',
-  );
-  await expect(page.getByLabel('Policy document', { exact: true })).toContainText('2147483648');
-  await expect(create).toBeEnabled();
-  await create.click();
-  await expect(page.getByRole('heading', { level: 1, name: 'store', exact: true })).toBeVisible();
-  await expect(page.getByText('Nothing is in this store yet.').first()).toBeVisible();
-});
-
 test('an address without its token is not let in, and says what to do', async ({ page }) => {
-  await page.goto(host.url.replace(/#.*/, ''));
+  await page.goto(desk.url.replace(/#.*/, ''));
   await expect(page.getByRole('heading', { name: 'This address needs its token' })).toBeVisible();
+  await page.goto(desk.url);
+  await expect(page.getByRole('heading', { name: 'No store is known yet' })).toBeVisible();
 });

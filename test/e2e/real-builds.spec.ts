@@ -1,6 +1,6 @@
-/** Builds against the real host: two that wait for each other, one that is cancelled, one that fails; and other processes. */
+/** What other processes do to a store and to the host shows on an open page. */
 import { expect, test, type Page } from '@playwright/test';
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,43 +53,6 @@ async function createStore(page: Page, limit: string): Promise<string> {
   await expect(page.getByRole('heading', { level: 1, name: 'store', exact: true })).toBeVisible();
   return root;
 }
-
-async function startBuild(page: Page, path: string): Promise<void> {
-  await page.evaluate(`location.hash = '#/builds/new'`);
-  await page.getByLabel('Checkpoint folder').fill(path);
-  await page.getByRole('button', { name: 'Look into it' }).click();
-  await expect(page.getByText('8 tensors')).toBeVisible();
-  await page.getByRole('button', { name: 'Start build' }).click();
-  await expect(page.getByRole('heading', { level: 1, name: 'Builds' })).toBeVisible();
-}
-
-test('builds wait while another process has admission, and say for whom; one is cancelled, one is built', async ({
-  page,
-}) => {
-  const [first, second] = [await checkpoint('first', 1024 * mib), await checkpoint('second', 64 * mib)];
-  const root = await createStore(page, '8 GiB');
-  // Without a shell in between, so that who ends it ends it: flock keeps the lock for as long as its child lives.
-  const holder = spawn('flock', ['--no-fork', join(root, 'locks', 'domain-build.lock'), 'sleep', '50']);
-  await startBuild(page, second);
-  await startBuild(page, first);
-  await expect(page.getByText(/waiting for admission/)).toHaveCount(2, { timeout: 20_000 });
-  await expect(page.getByText(`Admission is held by process ${holder.pid} (`).first()).toBeVisible();
-  await page.getByRole('button', { name: 'Cancel the build of second' }).click();
-  await expect(page.getByRole('article', { name: 'Build of second, cancelled' })).toBeVisible();
-  holder.kill();
-  await expect(page.getByRole('progressbar').first()).toBeVisible({ timeout: 20_000 });
-  await expect(page.getByRole('article', { name: 'Build of first, built' })).toBeVisible({ timeout: 50_000 });
-});
-
-test('what does not fit is told before it starts', async ({ page }) => {
-  const path = await checkpoint('large', 512 * mib);
-  await createStore(page, '100 MiB');
-  await page.evaluate(`location.hash = '#/builds/new'`);
-  await page.getByLabel('Checkpoint folder').fill(path);
-  await page.getByRole('button', { name: 'Look into it' }).click();
-  await expect(page.getByText('store_limit_exceeded')).toBeVisible();
-  await expect(page.getByRole('button', { name: 'Start build' })).toBeDisabled();
-});
 
 test('what the command line builds, and removes, appears by itself', async ({ page }) => {
   const root = await createStore(page, '8 GiB');
