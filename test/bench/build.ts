@@ -41,10 +41,6 @@ export async function build(folder: string): Promise<Ratio[]> {
     reset: () => {
       rmSync(copy, { recursive: true, force: true });
       run('sync');
-      // The host of a virtual machine takes freed memory back within seconds, and writing to fresh memory costs
-      // several times what writing to memory still at hand does: `cp`, which writes at once, would find what was
-      // just freed, and a build, which reads first, would not. After this wait both find the same.
-      run('sleep', '5');
     },
   });
   rmSync(copy, { recursive: true, force: true });
