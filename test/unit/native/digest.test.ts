@@ -101,7 +101,7 @@ describe('ranges of files', () => {
     (await native.sha256Ranges([{ fd, offset, length }], progress))[0];
 
   test('one range, of any length around the sizes of buffers', async () => {
-    const random = seededRandom('sha256Range');
+    const random = seededRandom('sha256Ranges, one');
     const folder = temporaryFolder();
     const bytes = random.bytes(12 * MIB + 321);
     writeFileSync(folder.at('file'), bytes);
