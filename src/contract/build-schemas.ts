@@ -164,6 +164,7 @@ export const buildElsewhere = z.object({
   holdsAdmission: z.boolean(),
   seenSinceMs: moment,
 });
+export type BuildElsewhere = z.infer<typeof buildElsewhere>;
 
 export const buildList = z.object({
   /** The newest first. */

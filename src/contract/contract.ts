@@ -20,7 +20,8 @@ import * as domains from './domain-schemas.ts';
 import * as stores from './store-schemas.ts';
 import { failureValue, listOf } from './values.ts';
 
-const call = oc.errors({ [failureErrorCode]: { message: 'The call failed.', data: failureValue } });
+/** A call that can fail, as every one can. */
+export const call = oc.errors({ [failureErrorCode]: { message: 'The call failed.', data: failureValue } });
 const nothing = app.nothing;
 
 function streamOf<T extends z.ZodType>(event: T): ReturnType<typeof eventIterator<z.input<T>, z.output<T>>> {

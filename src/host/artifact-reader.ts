@@ -12,29 +12,25 @@ import type { Manifest, TensorEntry } from '../store/manifest.ts';
 import { artifactLock, buildLock } from '../store/paths.ts';
 import { eachInTurn } from '../store/turns.ts';
 import type { z } from 'zod';
-import { heldLocks, type BuildOfProcess } from './held-locks.ts';
+import { heldLocks } from './held-locks.ts';
 import { identityFields } from './identity-fields.ts';
 import { indentedJson } from './indented-json.ts';
-import type { KnownStore, OnlineLook } from './known-store.ts';
+
 import { withoutTorch } from './manifest-facts.ts';
 import type { SnapshotRow } from './store-snapshot.ts';
 import { storedManifest, type StoredManifest } from './stored-identity.ts';
 import { missingArtifact } from './stores.ts';
+import type { OnlineLook, WatchedStore } from './watched-store.ts';
 
 type TensorsQuestion = z.output<typeof tensorsRequest>;
 
 const keptManifests = 4;
 
 export class ArtifactReader {
-  readonly #buildOf: BuildOfProcess;
   readonly #manifests = new Map<string, StoredManifest>();
 
-  constructor(buildOf: BuildOfProcess) {
-    this.#buildOf = buildOf;
-  }
-
   /** Throws FailureError where the store has nothing under the key. */
-  async show(store: KnownStore, key: string): Promise<Artifact> {
+  async show(store: WatchedStore, key: string): Promise<Artifact> {
     const look = await store.online();
     const { stored } = await this.#read(look, key);
     const { identity, manifest, problem } = stored;
@@ -46,12 +42,12 @@ export class ArtifactReader {
       identity: identity === null ? null : shownIdentity(identity),
       contents: manifest === null ? null : await contentsOf(manifest),
       problem,
-      locks: heldLocks(locks, store.sightings, this.#buildOf),
+      locks: heldLocks(locks, store.sightings),
     };
   }
 
   /** Throws FailureError where there is no artifact, or none with a manifest that can be read. */
-  async tensors(store: KnownStore, question: TensorsQuestion): Promise<TensorsPage> {
+  async tensors(store: WatchedStore, question: TensorsQuestion): Promise<TensorsPage> {
     const { key, offset, limit } = question;
     const { stored } = await this.#read(await store.online(), key);
     if (stored.manifest === null) {

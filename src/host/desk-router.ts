@@ -5,13 +5,10 @@
 import { implement, type Router } from '@orpc/server';
 import type { AppStatus } from '../contract/app-schemas.ts';
 import { contract, type DeskContract } from '../contract/contract.ts';
-import { turn } from '../store/turns.ts';
 import { callError } from './call-errors.ts';
 import { browse } from './folder-browser.ts';
-import { treemapOf } from './treemap.ts';
 import { homeOf } from './default-paths.ts';
 import { absolutePath } from './user-path.ts';
-import { verificationStream } from './verification-stream.ts';
 import type { Workstation } from './workstation.ts';
 
 /** What a connection brings with it. */
@@ -22,7 +19,7 @@ export interface DeskContext {
 export type DeskRouter = Router<DeskContract, DeskContext>;
 
 export function deskRouter(workstation: Workstation): DeskRouter {
-  const { activity, artifacts, builds, env, now, settings, stores } = workstation;
+  const { activity, builds, env, settings, stores } = workstation;
   const translate = (error: unknown): unknown => callError(error, workstation.reportBug);
   const desk = implement(contract)
     .$context<DeskContext>()
@@ -50,28 +47,12 @@ export function deskRouter(workstation: Workstation): DeskRouter {
       create: desk.stores.create.handler(async ({ input }) => await workstation.createStore(input)),
     },
     domain: {
-      inventory: desk.domain.inventory.handler(async ({ input }) => {
-        const store = stores.get(input.root);
-        const { look, matching } = await store.matching(input);
-        const { offset, limit } = input;
-        return {
-          revision: look.revision,
-          measuredAtMs: look.snapshot.usage.measuredAtMs,
-          total: matching.rows.length,
-          totalBytes: matching.totalBytes,
-          allRows: look.snapshot.rows.length,
-          offset,
-          rows: matching.rows.slice(offset, offset + limit),
-        };
-      }),
-      summary: desk.domain.summary.handler(async ({ input }) => {
-        const store = stores.get(input.root);
-        const look = await store.online();
-        await turn();
-        const models = treemapOf(look.snapshot.rows);
-        await turn();
-        return { store: store.summaryOf(look), models };
-      }),
+      inventory: desk.domain.inventory.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ domain }) => domain.inventory(input)),
+      ),
+      summary: desk.domain.summary.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ domain }) => domain.summary(input)),
+      ),
       locks: desk.domain.locks.handler(async ({ input }) => await workstation.locks(stores.get(input.root))),
       watch: desk.domain.watch.handler(({ input, signal }) =>
         workstation.watchStore(stores.get(input.root), signal),
@@ -79,24 +60,15 @@ export function deskRouter(workstation: Workstation): DeskRouter {
     },
     artifact: {
       show: desk.artifact.show.handler(
-        async ({ input }) => await artifacts.show(stores.get(input.root), input.key),
+        async ({ input }) => await workstation.showArtifact(stores.get(input.root), input.key),
       ),
       tensors: desk.artifact.tensors.handler(
-        async ({ input }) => await artifacts.tensors(stores.get(input.root), input),
+        async ({ input }) =>
+          await stores.get(input.root).ask(async ({ artifact }) => artifact.tensors(input)),
       ),
-      verify: desk.artifact.verify.handler(async ({ input: { root, key, level }, signal }) => {
-        const store = stores.get(root);
-        const look = await store.online();
-        const bytes = look.snapshot.rows.find((row) => row.id === `ready/${key}`)?.bytes ?? 0;
-        return verificationStream(look.domain, {
-          target: { key, bytes },
-          level,
-          signal,
-          now,
-          translate,
-          onResult: (result) => workstation.noteVerification(store, result),
-        });
-      }),
+      verify: desk.artifact.verify.handler(({ input, signal }) =>
+        workstation.verify(stores.get(input.root), input, signal),
+      ),
       remove: desk.artifact.remove.handler(
         async ({ input }) => await workstation.removeArtifact(stores.get(input.root), input.key),
       ),

@@ -8,11 +8,8 @@ export type HeldLock = DomainLocks['held'][number];
 /** The id of the build that a process of ours runs; null for a stranger. */
 export type BuildOfProcess = (pid: number) => string | null;
 
-export function heldLocks(
-  states: readonly LockState[],
-  sightings: LockSightings,
-  buildOf: BuildOfProcess,
-): HeldLock[] {
+/** All of them strangers': see `withBuilds`. */
+export function heldLocks(states: readonly LockState[], sightings: LockSightings): HeldLock[] {
   sightings.see(states);
   return states
     .filter(({ state, waiters }) => state === 'held' || waiters.length > 0)
@@ -22,9 +19,22 @@ export function heldLocks(
         command,
         mode,
         seenSinceMs: sightings.sinceMs(name, { pid, command, mode, startTicks }),
-        buildId: buildOf(pid),
+        buildId: null,
       });
       return { name, purpose, key, holders: holders.map(shown), waiters: waiters.map(shown) };
     })
     .sort((a, b) => Number(b.purpose === 'admission') - Number(a.purpose === 'admission'));
+}
+
+/** The same locks, with the builds of ours that hold or await them. */
+export function withBuilds(locks: readonly HeldLock[], buildOf: BuildOfProcess): HeldLock[] {
+  const known = (holder: HeldLock['holders'][number]): HeldLock['holders'][number] => ({
+    ...holder,
+    buildId: buildOf(holder.pid),
+  });
+  return locks.map((lock) => ({
+    ...lock,
+    holders: lock.holders.map(known),
+    waiters: lock.waiters.map(known),
+  }));
 }

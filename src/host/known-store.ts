@@ -1,279 +1,178 @@
 /**
- * One store that somebody opened here: whether it is there, what the last look found, and everybody who wants
- * to know when that changes.
- *
- * A look is taken when it is asked for after a change, one at a time, and shared by all who ask meanwhile.
- * Each look opens the domain anew: a root that went, came back, or is another store now is found out by that,
- * and never served from memory.
+ * One store that somebody opened here. What is asked about it goes to a process of its own, which is started
+ * with the first question, started anew after it was lost, and ended with the program.
  */
 import { basename } from 'node:path';
-import { isSystemError } from '#native';
-import { canonicalJson } from '../store/canonical-json.ts';
-import { freeBytes } from '../store/capacity.ts';
-import { withDirectories } from '../store/directories.ts';
-import type { Domain } from '../store/domain.ts';
-import type { LockState } from '../store/lock-holders.ts';
-import { DocumentError } from '../store/identity.ts';
-import { readDocument } from '../store/metadata-file.ts';
-import { policyFile } from '../store/paths.ts';
-import { mismatch } from '../store/policy.ts';
-import type { DomainChange, InventoryRow } from '../contract/domain-schemas.ts';
-import { FailureError, type Failure, type Outcome } from '../contract/failure.ts';
-import type { DomainFacts, Store, StoreUsage } from '../contract/store-schemas.ts';
-import type { Verification } from '../contract/artifact-schemas.ts';
-import { eachInTurn } from '../store/turns.ts';
-import { DiskWatcher } from './disk-watcher.ts';
-import { InventoryQueries, type InventoryQuestion, type MatchingRows } from './inventory-query.ts';
-import { LockSightings } from './lock-sightings.ts';
-import { ManifestFactsCache } from './manifest-facts.ts';
-import { openStore, storeOutcome } from './stores.ts';
-import { takeSnapshot, type SnapshotRow, type StoreSnapshot } from './store-snapshot.ts';
-import { Topic } from './topic.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { BuildElsewhere } from '../contract/build-schemas.ts';
+import type { DomainChange } from '../contract/domain-schemas.ts';
+import { FailureError } from '../contract/failure.ts';
+import type { Store } from '../contract/store-schemas.ts';
+import type { StoreClient } from './store-contract.ts';
+import { StoreReader, type StoreReaderOptions } from './store-reader.ts';
+import { Topic, type Unsubscribe } from './topic.ts';
 
-export interface OnlineLook {
-  readonly state: 'online';
-  readonly revision: number;
-  readonly domain: Domain;
-  readonly policyDocument: string;
-  readonly snapshot: StoreSnapshot;
-}
-
-export interface OfflineLook {
-  readonly state: 'offline';
-  readonly revision: number;
-  readonly failure: Failure;
-}
-
-export type Look = OnlineLook | OfflineLook;
-
-export interface KnownStoreOptions {
+export interface KnownStoreOptions extends StoreReaderOptions {
+  /** Milliseconds since 1970. */
   readonly now: () => number;
-  readonly pollMs: number;
-  /** Of a look that nobody waits for. */
-  readonly onBug: (error: unknown) => void;
 }
 
-/** Changes that come in a burst are looked at together. */
-const settleMs = 100;
-/** After a look, at least this many times its own duration goes by before the next one that nobody asked for. */
-const restAfterLook = 4;
+/** The first restart comes at once; when one loss follows the other, each waits twice as long. */
+const firstRestMs = 1000;
+const longestRestMs = 30_000;
+/** Each process counts on from here, so that no revision is told twice; the last one is that it was lost. */
+const revisionsEach = 2 ** 32;
+/** A process that lived this long was well. */
+const healthyMs = 60_000;
 
 export class KnownStore {
   readonly root: string;
   readonly name: string;
-  readonly changed = new Topic<DomainChange>();
-  readonly sightings: LockSightings;
-  readonly #now: () => number;
-  readonly #onBug: (error: unknown) => void;
-  readonly #watcher: DiskWatcher;
-  readonly #watching: Promise<void>;
-  readonly #queries = new InventoryQueries();
-  readonly #verified = new Map<string, NonNullable<InventoryRow['lastVerified']>>();
-  #facts = new ManifestFactsCache();
-  #factsOf: string | null = null;
-  #verifications = 0;
-  #revision = 0;
-  #last: Look | null = null;
-  #lookedAtMs = 0;
-  #isDirty = true;
-  #looking: Promise<Look> | null = null;
-  #due: NodeJS.Timeout | null = null;
-  #lookTookMs = 0;
-  #open = true;
+  readonly #options: KnownStoreOptions;
+  readonly #changed = new Topic<DomainChange>();
+  readonly #closing = new AbortController();
+  #reader: StoreReader | null = null;
+  #losses = 0;
+  #restUntilMs = 0;
+  #processes = 0;
+  #unfollow: AbortController | null = null;
 
-  constructor(root: string, { now, pollMs, onBug }: KnownStoreOptions) {
+  constructor(root: string, options: KnownStoreOptions) {
     this.root = root;
     this.name = basename(root) || root;
-    this.#now = now;
-    this.#onBug = onBug;
-    this.sightings = new LockSightings(now);
-    this.#watcher = new DiskWatcher(root, {
-      pollMs,
-      onChange: () => this.touch(),
-      isRestless: () => this.#isRestless(),
-    });
-    this.#watching = this.#watcher.start();
+    this.#options = options;
   }
 
-  close(): void {
-    this.#open = false;
-    this.#watcher.close();
-    if (this.#due !== null) clearTimeout(this.#due);
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#unfollow?.abort();
+    await this.#reader?.close();
   }
 
-  /** Something changed, or may have: looks soon if anybody listens, else when somebody asks. */
-  touch(): void {
-    this.#isDirty = true;
-    if (!this.#open || this.#due !== null || this.changed.listeners === 0) return;
-    this.#due = setTimeout(
-      () => {
-        this.#due = null;
-        this.look().catch(this.#onBug);
-      },
-      Math.max(settleMs, this.#lookTookMs * restAfterLook),
-    );
-    this.#due.unref();
+  /** Throws FailureError where the store can't be read, or whatever else the question throws. */
+  async ask<T>(question: (client: StoreClient) => Promise<T>): Promise<T> {
+    return await this.#running().ask(question);
   }
 
-  /** What is there now. */
-  async look(): Promise<Look> {
-    await this.#watching;
-    if (this.#looking !== null) {
-      const look = await this.#looking;
-      // It may have begun before the change that this caller knows of.
-      return this.#isDirty ? await this.look() : look;
-    }
-    if (!this.#isDirty && this.#last !== null) return this.#last;
-    this.#looking = this.#takeLook().finally(() => {
-      this.#looking = null;
-    });
-    return await this.#looking;
+  /** Fires when the process that now answers is lost. */
+  get lost(): AbortSignal {
+    return this.#running().lost;
   }
 
-  /** Throws FailureError while the store is offline. */
-  async online(): Promise<OnlineLook> {
-    const look = await this.look();
-    if (look.state === 'online') return look;
-    throw new FailureError(look.failure);
+  /** Of the process that reads it; null where none runs. */
+  get pid(): number | null {
+    return this.#reader?.failure === null ? (this.#reader.pid ?? null) : null;
   }
 
   async summary(): Promise<Store> {
-    return this.summaryOf(await this.look());
-  }
-
-  summaryOf(look: Look): Store {
     const { root, name } = this;
-    if (look.state === 'offline') return { state: 'offline', root, name, failure: look.failure };
-    return { state: 'online', root, name, domain: factsOf(look), usage: usageOf(look) };
+    try {
+      return await this.ask(async ({ summary }) => await summary());
+    } catch (error) {
+      if (!(error instanceof FailureError)) throw error;
+      return { state: 'offline', root, name, failure: error.failure };
+    }
   }
 
-  async matching(question: InventoryQuestion): Promise<{ look: OnlineLook; matching: MatchingRows }> {
-    const look = await this.online();
-    const matching = await this.#queries.matching(
-      `${look.revision} ${this.#verifications}`,
-      async () => await eachInTurn(look.snapshot.rows, this.shownRow),
-      question,
-    );
-    return { look, matching };
+  /** Of whatever program; none that is known while the store can't be read. */
+  async builders(): Promise<readonly BuildElsewhere[]> {
+    try {
+      return await this.ask(async ({ builders }) => await builders());
+    } catch (error) {
+      if (!(error instanceof FailureError)) throw error;
+      return [];
+    }
   }
 
-  readonly shownRow = (row: SnapshotRow): InventoryRow => ({
-    ...row,
-    lastVerified: row.state === 'ready' ? (this.#verified.get(row.key) ?? null) : null,
-  });
-
-  /** Remembers how a check came out, for as long as the program runs. */
-  verified({ key, level, status, atMs }: Verification): void {
-    this.#verifications += 1;
-    this.#verified.set(key, { level, status, atMs });
-    const look = this.#last;
-    if (look !== null) this.#publish({ ...look, revision: this.#nextRevision() });
+  async state(): Promise<DomainChange> {
+    try {
+      return await this.ask(async ({ state }) => await state());
+    } catch (error) {
+      if (!(error instanceof FailureError)) throw error;
+      return this.#offline();
+    }
   }
 
-  /** A build that goes on, or a store that may come back. */
-  #isRestless(): boolean {
-    if (this.#last?.state !== 'online') return this.#last !== null;
-    const { usage, heldBuildLocks } = this.#last.snapshot;
-    return usage.building.entries > 0 || heldBuildLocks.length > 0;
+  /** Something changed in it, or may have: what is asked after this knows. */
+  touch(): void {
+    if (this.pid === null) return;
+    this.ask(async ({ touch }) => await touch()).catch(() => undefined);
   }
 
-  async #takeLook(): Promise<Look> {
-    this.#isDirty = false;
-    const started = performance.now();
-    const found = await this.#find();
-    this.#lookTookMs = performance.now() - started;
-    this.#lookedAtMs = this.#now();
-    if (!found.ok) return this.#accept({ state: 'offline', failure: found.failure });
-    this.sightings.see(found.value.snapshot.heldBuildLocks);
-    return this.#accept({ state: 'online', ...found.value });
+  /** Calls with each change. As long as somebody watches, the store is looked at when it changes. */
+  watch(listener: (change: DomainChange) => void): Unsubscribe {
+    const release = this.#changed.subscribe(listener);
+    if (this.#unfollow === null) void this.#follow().catch(this.#options.onBug);
+    return () => {
+      release();
+      if (this.#changed.listeners === 0) this.#unfollow?.abort();
+    };
   }
 
-  async #find(): Promise<Outcome<Omit<OnlineLook, 'state' | 'revision'>>> {
-    return await storeOutcome(`the store at ${this.root} cannot be read`, async () => {
-      const opened = await openStore(this.root);
-      if (!opened.ok) throw new FailureError(opened.failure);
-      const domain = opened.value;
-      this.#forgetOtherStore(domain);
-      const snapshot = await takeSnapshot(domain, this.#facts, this.#now());
-      return { domain, policyDocument: await policyDocumentOf(domain), snapshot };
-    });
+  get listeners(): number {
+    return this.#changed.listeners;
   }
 
-  /** Another store under the same path: what was known is not about it. */
-  #forgetOtherStore({ uuid }: Domain): void {
-    if (this.#factsOf === uuid) return;
-    this.#factsOf = uuid;
-    this.#facts = new ManifestFactsCache();
-    this.#verified.clear();
+  #running(): StoreReader {
+    const last = this.#reader;
+    if (last !== null && last.failure === null) return last;
+    if (this.#closing.signal.aborted) throw new Error(`${this.root} is asked something after its end`);
+    // One that is stuck inside the kernel is enough.
+    if (last?.failure && (!last.isGone || performance.now() < this.#restUntilMs)) {
+      throw new FailureError(last.failure);
+    }
+    const reader = new StoreReader(this.root, this.#processes * revisionsEach, this.#options);
+    this.#processes += 1;
+    this.#reader = reader;
+    reader.lost.addEventListener('abort', () => this.#rest(reader), { once: true });
+    return reader;
   }
 
-  #accept(found: Omit<OnlineLook, 'revision'> | Omit<OfflineLook, 'revision'>): Look {
-    const same = this.#last !== null && signatureOf(this.#last) === signatureOf(found);
-    const revision = same && this.#last !== null ? this.#last.revision : this.#nextRevision();
-    const look: Look = { ...found, revision };
-    if (same) this.#last = look;
-    else this.#publish(look);
-    return look;
+  #rest({ startedAtMs }: StoreReader): void {
+    const now = performance.now();
+    this.#losses = now - startedAtMs > healthyMs ? 1 : this.#losses + 1;
+    const rest = this.#losses === 1 ? 0 : firstRestMs * 2 ** (this.#losses - 2);
+    this.#restUntilMs = now + Math.min(rest, longestRestMs);
   }
 
-  #publish(look: Look): void {
-    this.#last = look;
-    this.changed.publish(this.changeOf(look));
+  async #follow(): Promise<void> {
+    let known: number | null = null;
+    const tell = (change: DomainChange): void => {
+      const isNew = known !== null && known !== change.revision;
+      known = change.revision;
+      if (isNew) this.#changed.publish(change);
+    };
+    while (this.#changed.listeners > 0 && !this.#closing.signal.aborted) {
+      const leaving = new AbortController();
+      this.#unfollow = leaving;
+      try {
+        const { root } = this;
+        const reader = this.#running();
+        const signal = AbortSignal.any([leaving.signal, reader.lost]);
+        for await (const change of await reader.ask(
+          async ({ domain }) => await domain.watch({ root }, { signal }),
+        )) {
+          tell(change);
+        }
+        // A stream that ends without an error ended with its process.
+        await delay(0);
+      } catch (error) {
+        if (leaving.signal.aborted) continue;
+        if (!(error instanceof FailureError) && this.pid !== null) this.#options.onBug(error);
+      }
+      if (leaving.signal.aborted) continue;
+      known ??= 0;
+      tell(this.#offline());
+      await delay(Math.max(100, this.#restUntilMs - performance.now()), null, {
+        ref: false,
+        signal: this.#closing.signal,
+      }).catch(() => undefined);
+    }
+    this.#unfollow = null;
   }
 
-  changeOf(look: Look): DomainChange {
-    return { revision: look.revision, measuredAtMs: this.#lookedAtMs, online: look.state === 'online' };
+  #offline(): DomainChange {
+    const revision = this.#processes * revisionsEach;
+    return { revision, measuredAtMs: this.#options.now(), online: false };
   }
-
-  #nextRevision(): number {
-    this.#revision += 1;
-    return this.#revision;
-  }
-}
-
-/** Throws FailureError where it was damaged since the domain was opened, a moment ago. */
-async function policyDocumentOf({ root: path }: Domain): Promise<string> {
-  try {
-    return await withDirectories(path, ({ root }) => canonicalJson(readDocument(root, policyFile)));
-  } catch (error) {
-    if (!(error instanceof DocumentError)) throw error;
-    throw mismatch(`the store at ${path} is not usable: ${error.message}`);
-  }
-}
-
-function signatureOf(look: Omit<OnlineLook, 'revision'> | Omit<OfflineLook, 'revision'>): string {
-  if (look.state === 'offline') return `offline ${look.failure.code} ${look.failure.message}`;
-  return `online ${look.domain.uuid} ${look.policyDocument}\n${look.snapshot.signature}`;
-}
-
-function factsOf({ domain, policyDocument }: OnlineLook): DomainFacts {
-  const { uuid, scope, domainId, admission, storageClass, filesystemType, policyVersion, capacity } = domain;
-  return {
-    uuid,
-    scope,
-    domainId,
-    admission,
-    storageClass,
-    filesystemType,
-    policyVersion,
-    capacity,
-    policyDocument,
-  };
-}
-
-/** What is free on the disk changes without the store: asked for each time. */
-function usageOf({ domain, snapshot, revision }: OnlineLook): StoreUsage {
-  let { filesystemFreeBytes } = snapshot.usage;
-  try {
-    filesystemFreeBytes = freeBytes(domain.root);
-  } catch (error) {
-    // It went just now, and the next look tells so.
-    if (!isSystemError(error)) throw error;
-  }
-  return { ...snapshot.usage, filesystemFreeBytes, revision };
-}
-
-/** Builds of other processes, as far as the locks of the last look show. */
-export function buildLocksOf(look: Look): readonly LockState[] {
-  return look.state === 'online' ? look.snapshot.heldBuildLocks : [];
 }

@@ -13,6 +13,7 @@ export class KnownStores {
   readonly #settings: SettingsFile;
   readonly #options: KnownStoreOptions;
   readonly #stores = new Map<string, KnownStore>();
+  readonly #closings = new Set<Promise<void>>();
   readonly #release: Unsubscribe;
 
   constructor(settings: SettingsFile, options: KnownStoreOptions) {
@@ -21,9 +22,11 @@ export class KnownStores {
     this.#release = settings.changed.subscribe(() => this.#follow());
   }
 
-  close(): void {
+  /** Waits until their processes are gone. */
+  async close(): Promise<void> {
     this.#release();
     for (const root of [...this.#stores.keys()]) this.#drop(root);
+    await Promise.all(this.#closings);
   }
 
   /** In the order in which they were opened. */
@@ -42,6 +45,23 @@ export class KnownStores {
         { details: { root } },
       ),
     );
+  }
+
+  /** `path` is absolute. Throws FailureError where there is no usable store, or the settings can't be saved. */
+  async open(path: string): Promise<KnownStore> {
+    if (this.#settings.current.stores.includes(path)) {
+      const known = this.#keep(path);
+      // A path that became a link to another store is that one's now.
+      if ((await known.ask(async ({ root }) => await root())) === path) return known;
+    }
+    const opened = new KnownStore(path, this.#options);
+    try {
+      const root = await opened.ask(async (client) => await client.root());
+      if (root === path && !this.#stores.has(path)) this.#stores.set(path, opened);
+      return await this.remember(root);
+    } finally {
+      if (this.#stores.get(path) !== opened) this.#close(opened);
+    }
   }
 
   /** Throws FailureError where the settings can't be saved. */
@@ -76,7 +96,7 @@ export class KnownStores {
         releases.delete(store);
       }
       for (const store of stores) {
-        if (!releases.has(store)) releases.set(store, store.changed.subscribe(listener));
+        if (!releases.has(store)) releases.set(store, store.watch(listener));
       }
     };
     const release = this.changed.subscribe(() => {
@@ -99,8 +119,14 @@ export class KnownStores {
   }
 
   #drop(root: string): void {
-    this.#stores.get(root)?.close();
+    const store = this.#stores.get(root);
     this.#stores.delete(root);
+    if (store !== undefined) this.#close(store);
+  }
+
+  #close(store: KnownStore): void {
+    const closing = store.close().finally(() => this.#closings.delete(closing));
+    this.#closings.add(closing);
   }
 
   #follow(): void {

@@ -3,9 +3,10 @@
  * than its share: calls beyond a few dozen at a time wait in the transport, streams are counted, and a message
  * that is not one ends the connection. When it closes, everything that the client owned is stopped.
  */
+import type { AnyContractRouter } from '@orpc/contract';
+import type { Router } from '@orpc/server';
 import { RPCHandler, type MinimalWebsocket } from '@orpc/server/websocket';
 import type { AppStatus } from '../contract/app-schemas.ts';
-import type { DeskContext, DeskRouter } from './desk-router.ts';
 
 export interface ConnectionLimits {
   /** Calls that are being answered at the same time; more are not taken in until one is done. */
@@ -27,7 +28,9 @@ export interface Carrier {
   readonly abandon: (reason: string) => void;
 }
 
-interface ConnectionContext extends DeskContext {
+/** What a connection brings with it. */
+export interface ConnectionContext {
+  readonly transport: AppStatus['transport'];
   /** To be called when the answer is a stream, which goes on for as long as its reader likes. */
   readonly streaming: () => void;
 }
@@ -36,7 +39,10 @@ export class RpcServer {
   readonly #handler: RPCHandler<ConnectionContext>;
   readonly #limits: ConnectionLimits;
 
-  constructor(router: DeskRouter, limits: ConnectionLimits = defaultLimits) {
+  constructor(
+    router: Router<AnyContractRouter, ConnectionContext>,
+    limits: ConnectionLimits = defaultLimits,
+  ) {
     this.#limits = limits;
     this.#handler = new RPCHandler<ConnectionContext>(router, {
       interceptors: [

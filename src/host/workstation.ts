@@ -9,29 +9,32 @@ import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import type { AppEvent, AppStatus, Settings } from '../contract/app-schemas.ts';
-import type { Verification } from '../contract/artifact-schemas.ts';
+import type {
+  Artifact,
+  Verification,
+  VerificationEvent,
+  verifyRequest,
+} from '../contract/artifact-schemas.ts';
 import type { BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
 import type { DomainChange, DomainLocks } from '../contract/domain-schemas.ts';
-import { FailureError, succeeded, type Outcome } from '../contract/failure.ts';
+import { succeeded } from '../contract/failure.ts';
 import type { Store, StoreCheck, StorePlan } from '../contract/store-schemas.ts';
-import { cleanup, type Removal } from '../store/cleanup.ts';
-import { lockStates } from '../store/lock-holders.ts';
+import type { Removal } from '../store/cleanup.ts';
 import { ActivityLog } from './activity-log.ts';
-import { ArtifactReader } from './artifact-reader.ts';
 import { buildEnded, buildStarted } from './build-words.ts';
-import { buildsElsewhere } from './builds-elsewhere.ts';
 import { callError } from './call-errors.ts';
 import { inspectForBuild } from './checkpoint-inspection.ts';
 import { defaultPaths, homeOf, type DefaultPaths, type Environment } from './default-paths.ts';
 import { DeskBuilds } from './desk-builds.ts';
 import { EventStream } from './event-stream.ts';
-import { heldLocks } from './held-locks.ts';
+import { withBuilds } from './held-locks.ts';
 import type { KnownStore } from './known-store.ts';
 import { KnownStores } from './known-stores.ts';
 import { defaultSampleBytes, prepareSample } from './sample.ts';
 import { SettingsFile } from './settings-file.ts';
 import { checkStorePlan } from './store-form.ts';
 import { createStore, openStore, serializedNotice } from './stores.ts';
+import { valueOf } from './outcomes.ts';
 import { absolutePath } from './user-path.ts';
 
 export interface WorkstationOptions {
@@ -40,6 +43,8 @@ export interface WorkstationOptions {
   readonly now?: () => number;
   /** How often stores are compared with what was last seen, below the kernel's own notices. Default 2000. */
   readonly pollMs?: number;
+  /** How long a store may say nothing before it counts as hanging. Default 30,000. */
+  readonly answerMs?: number;
   /** Of the sample's checkpoint. */
   readonly sampleBytes?: number;
 }
@@ -51,7 +56,6 @@ export class Workstation {
   readonly activity: ActivityLog;
   readonly stores: KnownStores;
   readonly builds = new DeskBuilds();
-  readonly artifacts: ArtifactReader;
   readonly now: () => number;
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
@@ -62,6 +66,7 @@ export class Workstation {
     env,
     now = Date.now,
     pollMs = 2000,
+    answerMs = 30_000,
     sampleBytes = defaultSampleBytes,
   }: WorkstationOptions) {
     this.env = env;
@@ -73,8 +78,7 @@ export class Workstation {
     this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
       onProblem: (message) => this.#report(message),
     });
-    this.stores = new KnownStores(this.settings, { now, pollMs, onBug: this.reportBug });
-    this.artifacts = new ArtifactReader(this.#buildOf);
+    this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
       this.#known(build.root)?.touch();
@@ -90,7 +94,7 @@ export class Workstation {
 
   async close(): Promise<void> {
     await this.builds.close();
-    this.stores.close();
+    await this.stores.close();
     this.settings.close();
     await this.activity.close();
   }
@@ -137,13 +141,9 @@ export class Workstation {
   }
 
   async openStore(typed: string): Promise<Store> {
-    const domain = valueOf(await openStore(this.#absolute(typed)));
-    const store = await this.stores.remember(domain.root);
-    this.activity.add({
-      kind: 'store-opened',
-      message: `Opened the store ${domain.root}.`,
-      root: domain.root,
-    });
+    const store = await this.stores.open(this.#absolute(typed));
+    const { root } = store;
+    this.activity.add({ kind: 'store-opened', message: `Opened the store ${root}.`, root });
     return await store.summary();
   }
 
@@ -170,26 +170,24 @@ export class Workstation {
   }
 
   async locks(store: KnownStore): Promise<DomainLocks> {
-    await store.online();
-    const states = await lockStates(store.root);
-    const held = heldLocks(states, store.sightings, this.#buildOf);
-    return { measuredAtMs: this.now(), held, free: states.length - held.length };
+    const { root } = store;
+    const locks = await store.ask(async ({ domain }) => await domain.locks({ root }));
+    return { ...locks, held: withBuilds(locks.held, this.#buildOf) };
   }
 
   watchStore(store: KnownStore, signal: AbortSignal | undefined): EventStream<DomainChange> {
-    const release = store.changed.subscribe((change) => stream.push(change, 'change'));
+    const release = store.watch((change) => stream.push(change, 'change'));
     const stream = new EventStream<DomainChange>({ signal, onClose: release });
-    void store.look().then(
-      (look) => stream.push(store.changeOf(look), 'change'),
+    void store.state().then(
+      (state) => stream.push(state, 'change'),
       (error: unknown) => stream.fail(callError(error, this.reportBug)),
     );
     return stream.start();
   }
 
   async removeArtifact(store: KnownStore, key: string): Promise<Removal> {
-    const { domain } = await store.online();
-    const removal = valueOf(await cleanup(domain, key));
-    store.touch();
+    const { root } = store;
+    const removal = await store.ask(async ({ artifact }) => await artifact.remove({ root, key }));
     if (removal.removed) {
       const message = `Removed artifact ${key.slice(0, 12)}.`;
       this.activity.add({ kind: 'artifact-removed', message, root: store.root, key });
@@ -197,8 +195,49 @@ export class Workstation {
     return removal;
   }
 
-  noteVerification(store: KnownStore, result: Verification): void {
-    store.verified(result);
+  async showArtifact(store: KnownStore, key: string): Promise<Artifact> {
+    const { root } = store;
+    const shown = await store.ask(async ({ artifact }) => await artifact.show({ root, key }));
+    return { ...shown, locks: withBuilds(shown.locks, this.#buildOf) };
+  }
+
+  /** Belongs to whoever asked for it, and stops when they leave. */
+  verify(
+    store: KnownStore,
+    request: z.output<typeof verifyRequest>,
+    signal: AbortSignal | undefined,
+  ): EventStream<VerificationEvent> {
+    const leaving = new AbortController();
+    const stream = new EventStream<VerificationEvent>({ signal, onClose: () => leaving.abort() });
+    void this.#verifyInto(stream, store, request, leaving.signal).catch((error: unknown) =>
+      stream.fail(callError(error, this.reportBug)),
+    );
+    return stream.start();
+  }
+
+  async #verifyInto(
+    stream: EventStream<VerificationEvent>,
+    store: KnownStore,
+    request: z.output<typeof verifyRequest>,
+    leaving: AbortSignal,
+  ): Promise<void> {
+    const { lost } = store;
+    const signal = AbortSignal.any([leaving, lost]);
+    try {
+      for await (const event of await store.ask(
+        async ({ artifact }) => await artifact.verify(request, { signal }),
+      )) {
+        if (event.type === 'result') this.#noteVerification(store, event.result);
+        stream.push(event, event.type === 'progress' ? 'progress' : null);
+      }
+    } catch (error) {
+      throw lost.aborted ? lost.reason : error;
+    }
+    if (lost.aborted) throw lost.reason;
+    stream.end();
+  }
+
+  #noteVerification(store: KnownStore, result: Verification): void {
     const { key, status, failure } = result;
     const short = key.slice(0, 12);
     const message =
@@ -214,13 +253,13 @@ export class Workstation {
     root: string | null,
     signal: AbortSignal | undefined,
   ): Promise<CheckpointInspection> {
-    const look = root === null ? null : await this.stores.get(root).online();
-    return await inspectForBuild(this.#absolute(checkpoint), look?.domain ?? null, signal);
+    const domain = root === null ? null : valueOf(await openStore(this.stores.get(root).root));
+    return await inspectForBuild(this.#absolute(checkpoint), domain, signal);
   }
 
   async startBuild(request: z.output<typeof buildRequest>): Promise<{ id: string }> {
     const { root, representation, component, modelId, revision, validation } = request;
-    const { domain } = await this.stores.get(root).online();
+    const domain = valueOf(await openStore(this.stores.get(root).root));
     const checkpoint = this.#absolute(request.checkpoint);
     const build = { checkpoint, representation, component, modelId, revision, validation };
     const started = this.builds.start(
@@ -256,10 +295,11 @@ export class Workstation {
   }
 
   async listBuilds(): Promise<BuildList> {
-    const elsewhere = await Promise.all(
-      this.stores.all().map(async (store) => buildsElsewhere(store, await store.look(), this.#buildOf)),
-    );
-    return { builds: this.builds.list(), elsewhere: elsewhere.flat() };
+    const elsewhere = await Promise.all(this.stores.all().map(async (store) => await store.builders()));
+    return {
+      builds: this.builds.list(),
+      elsewhere: elsewhere.flat().filter(({ pid }) => this.#buildOf(pid) === null),
+    };
   }
 
   async updateSettings(change: { theme?: Settings['theme'] | undefined }): Promise<Settings> {
@@ -289,11 +329,6 @@ export class Workstation {
     this.#problems.push({ atMs: this.now(), message });
     this.activity.add({ kind: 'settings', severity: 'warning', message });
   }
-}
-
-function valueOf<T>(outcome: Outcome<T>): T {
-  if (outcome.ok) return outcome.value;
-  throw new FailureError(outcome.failure);
 }
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
