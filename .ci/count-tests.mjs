@@ -1,10 +1,11 @@
-// Sums what the suites left behind (vitest's JSON reports) into one line, and names what failed above it. A
-// suite without a report, or a file that could not even be loaded, counts as one failure. Any Node runs this.
+// Sums what the suites left behind (JSON reports of vitest and of Playwright) into one line, and names what failed
+// above it. A suite without a report, or a file that could not even be loaded, counts as one failure; so does a
+// test that passed only when it was tried again. Any Node runs this.
 import { existsSync, readFileSync } from 'node:fs';
 
 const total = { passed: 0, failed: 0, skipped: 0 };
 
-function count(report) {
+function countVitest(report) {
   total.passed += report.numPassedTests;
   total.failed += report.numFailedTests;
   total.skipped += report.numPendingTests + report.numTodoTests;
@@ -18,8 +19,28 @@ function count(report) {
   return report.success || total.failed > 0;
 }
 
+function countPlaywright({ suites, stats, errors }) {
+  total.passed += stats.expected;
+  total.failed += stats.unexpected + stats.flaky + errors.length;
+  total.skipped += stats.skipped;
+  for (const { message } of errors) console.log(`failed: ${message}`);
+  for (const suite of suites) namePlaywrightFailures(suite);
+  return stats.expected > 0;
+}
+
+function namePlaywrightFailures({ file, specs, suites = [] }) {
+  for (const { title, tests } of specs) {
+    const failure = tests.find(({ status }) => status === 'unexpected' || status === 'flaky');
+    if (failure) console.log(`failed: ${file}: ${title} (${failure.status})`);
+  }
+  for (const suite of suites) namePlaywrightFailures(suite);
+}
+
 for (const path of process.argv.slice(2)) {
-  if (existsSync(path) && count(JSON.parse(readFileSync(path, 'utf8')))) continue;
+  if (existsSync(path)) {
+    const report = JSON.parse(readFileSync(path, 'utf8'));
+    if ('testResults' in report ? countVitest(report) : countPlaywright(report)) continue;
+  }
   total.failed += 1;
   console.log(`failed: ${path} was not written, or says that the suite failed`);
 }

@@ -113,6 +113,9 @@ async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
   );
   await note('activity.list', () => client.activity.list());
   await note('activity.list', () => client.activity.list({ limit: 0 }));
+  for (const { path, takesInput } of procedures(contract)) {
+    if (takesInput) await note(path.join('.'), () => callAt(client, path)({ unknownField: true }));
+  }
   return session.transcript;
 }
 
@@ -130,11 +133,22 @@ function comparable(transcript: readonly Entry[], scene: DeskScene): unknown {
   return JSON.parse(text) as unknown;
 }
 
-function procedures(router: AnyContractRouter, path: readonly string[] = []): string[] {
-  if (isContractProcedure(router)) return [path.join('.')];
+interface Procedure {
+  readonly path: readonly string[];
+  readonly takesInput: boolean;
+}
+
+function procedures(router: AnyContractRouter, path: readonly string[] = []): Procedure[] {
+  if (isContractProcedure(router)) return [{ path, takesInput: router['~orpc'].inputSchema !== undefined }];
   return Object.entries(router).flatMap(([name, part]) =>
     procedures(part as AnyContractRouter, [...path, name]),
   );
+}
+
+type AnyCall = (input: unknown) => Promise<unknown>;
+
+function callAt(client: DeskClient, path: readonly string[]): AnyCall {
+  return path.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], client) as AnyCall;
 }
 
 async function transcriptOver(transport: Transport): Promise<{ entries: Entry[]; comparable: unknown }> {
@@ -150,13 +164,21 @@ test('a session gives the same answers, events and typed failures over every tra
     transports.map(async (transport) => await transcriptOver(transport)),
   );
   const called = new Set(inProcess?.entries.map(({ call }) => call));
-  expect([...called].sort()).toEqual(procedures(contract).sort());
+  const all = procedures(contract);
+  expect([...called].sort()).toEqual(all.map(({ path }) => path.join('.')).sort());
   expect(overPort?.comparable).toEqual(inProcess?.comparable);
   expect(overSocket?.comparable).toEqual(inProcess?.comparable);
   const failures = (overSocket?.entries ?? []).flatMap(({ outcome }) =>
     typeof outcome === 'object' && outcome !== null && 'failure' in outcome ? [outcome.failure] : [],
   );
   expect(failures.length).toBeGreaterThan(10);
+  const refused = new Set(
+    overSocket?.entries.flatMap(({ call, outcome }) =>
+      JSON.stringify(outcome).includes('unknownField') ? [call] : [],
+    ),
+  );
+  const withInput = all.flatMap(({ path, takesInput }) => (takesInput ? [path.join('.')] : []));
+  expect([...refused].sort()).toEqual(withInput.sort());
   for (const failure of failures) expect(failureValue.safeParse(failure).success).toBe(true);
 });
 
