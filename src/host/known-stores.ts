@@ -34,6 +34,11 @@ export class KnownStores {
     return this.#settings.current.stores.map((root) => this.#keep(root));
   }
 
+  /** Has each looked at now, so that the first page finds its numbers ready. */
+  prepare(): void {
+    for (const store of this.all()) store.summary().catch(this.#options.onBug);
+  }
+
   /** Throws FailureError for a root that is not on the list. */
   get(root: string): KnownStore {
     if (this.#settings.current.stores.includes(root)) return this.#keep(root);

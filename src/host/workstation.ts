@@ -89,6 +89,7 @@ export class Workstation {
     const workstation = new Workstation(options);
     await workstation.activity.open();
     await workstation.settings.open();
+    workstation.stores.prepare();
     return workstation;
   }
 

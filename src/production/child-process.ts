@@ -11,6 +11,8 @@
  * so that nobody's NODE_OPTIONS, debugger or preload reaches a process that holds locks.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 
 const passedThrough = [
   /^(PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE)$/,
@@ -53,5 +55,8 @@ function minimalEnvironment(): Record<string, string> {
     if (value !== undefined && passedThrough.some((pattern) => pattern.test(name))) kept[name] = value;
   }
   if (process.versions['electron'] !== undefined) kept['ELECTRON_RUN_AS_NODE'] = '1';
+  // What this process compiled a child need not: it starts in half the time. The folder's last part is Node's own.
+  const compiled = getCompileCacheDir();
+  if (compiled !== undefined) kept['NODE_COMPILE_CACHE'] = dirname(compiled);
   return kept;
 }
