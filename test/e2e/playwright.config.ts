@@ -9,6 +9,7 @@ export default defineConfig({
   expect: { timeout: 10_000 },
   fullyParallel: false,
   workers: 1,
-  reporter: [['list']],
+  // The JSON report is what `.ci/count-tests.mjs` counts.
+  reporter: [['list'], ['json', { outputFile: '../.cache/results/e2e.json' }]],
   use: { launchOptions: chromiumOptions, viewport: { width: 1280, height: 800 }, trace: 'retain-on-failure' },
 });
