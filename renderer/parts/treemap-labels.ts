@@ -1,12 +1,9 @@
 /** What is written into the treemap: all of a label or, where that has no room, none of it. */
 
-/** A heading of one line, with its size where both have room. Only a heading is cut: nothing else names its frame. */
-export function headingOf(words: string, size: string, room: number, perLetter: number): string {
+/** The first of the choices, from long to short, that has room in one line; nothing where none has. */
+export function headingOf(choices: readonly string[], room: number, perLetter: number): string {
   const most = Math.floor((room - 10) / perLetter);
-  const both = `${words} · ${size}`;
-  if (both.length <= most) return both;
-  if (words.length <= most) return words;
-  return most < 6 ? '' : `${words.slice(0, most - 1)}…`;
+  return choices.find(({ length }) => length <= most) ?? '';
 }
 
 /** The words in one line or two, none of them cut. Lengths are pixels. */
