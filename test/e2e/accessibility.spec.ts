@@ -42,7 +42,12 @@ test('what is wrong is found: a picture without words, words too pale, a field w
 });
 
 async function seriousOn(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).options({ resultTypes: ['violations'] }).analyze();
+  // The first rows of a long table stand for all of them, and the tiles of the treemap are one picture with a name.
+  const { violations } = await new AxeBuilder({ page })
+    .options({ resultTypes: ['violations'] })
+    .exclude('.windowed-frame tbody tr:nth-child(n+12)')
+    .exclude('.tile')
+    .analyze();
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) =>
