@@ -76,7 +76,7 @@ export class Workstation {
     this.#startedAtMs = now();
     this.activity = new ActivityLog(join(this.paths.state, 'activity.jsonl'), now);
     this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
-      onProblem: (message) => this.#report(message),
+      onProblem: (message) => this.reportProblem('settings', message),
     });
     this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
@@ -318,17 +318,18 @@ export class Workstation {
     this.activity.add({ kind: 'bug', severity: 'failure', message });
   };
 
+  /** Something is wrong with the program's own surroundings: an alert on every page until the program ends. */
+  reportProblem(kind: 'app' | 'settings', message: string): void {
+    this.#problems.push({ atMs: this.now(), message });
+    this.activity.add({ kind, severity: 'warning', message });
+  }
+
   #absolute(typed: string): string {
     return absolutePath(typed, homeOf(this.env));
   }
 
   #known(root: string): KnownStore | null {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
-  }
-
-  #report(message: string): void {
-    this.#problems.push({ atMs: this.now(), message });
-    this.activity.add({ kind: 'settings', severity: 'warning', message });
   }
 }
 
