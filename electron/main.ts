@@ -69,7 +69,7 @@ async function run(): Promise<void> {
       window = null;
     });
     window = opened;
-    void opened.loadURL(pageUrl);
+    load(opened, pageUrl);
     return opened;
   };
 
@@ -78,7 +78,7 @@ async function run(): Promise<void> {
     if (shown.isMinimized()) shown.restore();
     shown.show();
     shown.focus();
-    if (hash !== undefined) void shown.loadURL(pageUrl + hash);
+    if (hash !== undefined) load(shown, pageUrl + hash);
   };
 
   app.on('second-instance', () => show());
@@ -110,4 +110,9 @@ async function run(): Promise<void> {
     },
   });
   open();
+}
+
+/** Loading is broken off when the window closes or goes elsewhere; a page that never comes is the watchdog's. */
+function load(window: BrowserWindow, url: string): void {
+  window.loadURL(url).catch(() => undefined);
 }

@@ -2,7 +2,7 @@
 import type { BrowserWindow, Rectangle } from 'electron';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { replaceFile } from '../src/host/durable-file.ts';
+import { guarded, replaceFile } from '../src/host/durable-file.ts';
 
 const savedState = z.object({
   x: z.int(),
@@ -49,9 +49,9 @@ export class WindowState {
     let timer: NodeJS.Timeout | undefined;
     const save = (): void => {
       clearTimeout(timer);
-      this.#saved = { ...window.getNormalBounds(), isMaximized: window.isMaximized() };
+      const text = JSON.stringify({ ...window.getNormalBounds(), isMaximized: window.isMaximized() });
       // Where a window was is not worth a word to anybody.
-      replaceFile(this.#path, JSON.stringify(this.#saved)).catch(() => undefined);
+      guarded(this.#path, async () => await replaceFile(this.#path, text)).catch(() => undefined);
     };
     const soon = (): void => {
       clearTimeout(timer);

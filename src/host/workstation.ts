@@ -320,6 +320,9 @@ export class Workstation {
 
   /** Something is wrong with the program's own surroundings: an alert on every page until the program ends. */
   reportProblem(kind: 'app' | 'settings', message: string): void {
+    // The same one again is one that goes on.
+    const earlier = this.#problems.findIndex((problem) => problem.message === message);
+    if (earlier >= 0) this.#problems.splice(earlier, 1);
     this.#problems.push({ atMs: this.now(), message });
     this.activity.add({ kind, severity: 'warning', message });
   }

@@ -17,7 +17,7 @@ const electron = join(electronFolder, 'electron');
 
 let desktop: Desktop;
 
-test.afterEach(async () => await desktop.stop());
+test.afterEach(async () => await (desktop as Desktop | undefined)?.stop());
 
 test.describe('over the stand-in for Electron', () => {
   test('from nothing to a built sample, through each page, over a message port', async () => {

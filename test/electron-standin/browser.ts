@@ -5,7 +5,13 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type BrowserContext, type Page, type Route } from '@playwright/test';
+import {
+  chromium,
+  type BrowserContext,
+  type Page,
+  type Request as PageRequest,
+  type Route,
+} from '@playwright/test';
 import { chromiumOptions } from '../e2e/chromium.ts';
 
 export const ownUrl = 'weightroom://app/';
@@ -41,10 +47,7 @@ export async function startBrowser(network: Network): Promise<StandInBrowser> {
   const [page] = context.pages();
   if (page === undefined) throw new Error('Chromium has no page.');
   await context.route('**/*', async (route) => await answerRoute(route, page, network));
-  context.on('page', (popup) => {
-    network.opened(fromChromium(popup.url()));
-    void popup.close();
-  });
+  context.on('page', (popup) => void popup.close());
   const [port] = (await readFile(join(folder, 'DevToolsActivePort'), 'utf8')).split('\n');
   return {
     context,
@@ -61,6 +64,10 @@ async function answerRoute(route: Route, page: Page, network: Network): Promise<
   const request = route.request();
   const url = fromChromium(request.url());
   const isNavigation = request.isNavigationRequest();
+  if (pageOf(request) !== page) {
+    network.opened(url);
+    return await route.abort('aborted');
+  }
   const isMainFrame = isNavigation && request.frame() === page.mainFrame();
   const isFirst = isMainFrame && page.url() === 'about:blank';
   if (isNavigation && !isFirst && network.isNavigationPrevented(url, isMainFrame)) {
@@ -74,4 +81,13 @@ async function answerRoute(route: Route, page: Page, network: Network): Promise<
     headers: Object.fromEntries(response.headers),
     body: Buffer.from(await response.arrayBuffer()),
   });
+}
+
+/** Null: a window that was only just opened has no frame yet. */
+function pageOf(request: PageRequest): Page | null {
+  try {
+    return request.frame().page();
+  } catch {
+    return null;
+  }
 }

@@ -10,10 +10,10 @@ import { createConnection, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import type { Page } from '@playwright/test';
 import { fromChromium, startBrowser, toChromium, type StandInBrowser } from './browser.ts';
-import { MessageChannelMain as Channel, StandInPort } from './ports.ts';
+import { MessageChannelMain as Channel, type StandInPort } from './ports.ts';
 import type { Answer, Order, Recorded } from './protocol.ts';
 
-const world = readFileSync(new URL('./preload-world.js', import.meta.url), 'utf8');
+const world = readFileSync(new URL('./preload-world.mjs', import.meta.url), 'utf8');
 
 function record(what: Recorded): void {
   process.send?.({ type: 'recorded', what });
@@ -216,10 +216,13 @@ export class Notification extends EventEmitter {
 
   show(): void {
     record({ call: 'Notification.show', ...this.#options });
-    lastNotification = this;
+    notified(this);
   }
 }
 let lastNotification: Notification | null = null;
+function notified(notification: Notification): void {
+  lastNotification = notification;
+}
 
 /** The answers that the spec gave, in their order; a dialog without one waits for it. */
 const answers: Answer[] = [];
@@ -325,7 +328,7 @@ export class BrowserWindow extends EventEmitter {
   constructor(options: Record<string, unknown> & { webPreferences: { preload: string } }) {
     super();
     record({ call: 'new BrowserWindow', options });
-    current = this;
+    opened(this);
     this.browser = this.#start(options.webPreferences.preload);
     theApp.emit('web-contents-created', {}, this.webContents);
   }
@@ -382,11 +385,9 @@ export class BrowserWindow extends EventEmitter {
   }
 
   async reload(): Promise<void> {
-    const { context, page } = await this.browser;
+    const { page } = await this.browser;
     for (const port of ports.values()) port.close();
-    if (page.isClosed()) return;
-    void context;
-    await page.goto(toChromium('weightroom://app/')).catch(() => undefined);
+    await page.reload().catch(() => undefined);
   }
 
   show(): void {
@@ -425,6 +426,9 @@ export class BrowserWindow extends EventEmitter {
 }
 
 let current: BrowserWindow | null = null;
+function opened(window: BrowserWindow): void {
+  current = window;
+}
 
 async function ipcFrom(
   { type, channel, args }: { type: 'invoke' | 'send'; channel: string; args: readonly unknown[] },

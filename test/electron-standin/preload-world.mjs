@@ -1,5 +1,6 @@
 // Runs in the page before its own scripts, where Electron would run the preload in a world apart: here both share
 // one, so that isolation is not shown. PRELOAD stands for the bundled preload.
+/* global window, MessageChannel */
 (() => {
   if (window !== window.top) return;
   const toMain = window.__standin;
