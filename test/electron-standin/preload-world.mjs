@@ -39,6 +39,7 @@
     throw new Error(`A sandboxed preload can not load ${name}.`);
   };
   const module = { exports: {} };
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- the bundled script is written into this function
   ((require, module, exports) => {
     /* PRELOAD */
   })(require, module, module.exports);
