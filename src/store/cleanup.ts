@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { native, isSystemError } from '#native';
 import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
-import { statChild, withDirectories, type DomainDirectories } from './directories.ts';
+import { requireSameRoot, statChild, withDirectories, type DomainDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
 import { reasonOf } from './faults.ts';
 import { FileLock, LockTimeout, withoutWaiting } from './lock.ts';
@@ -18,6 +18,7 @@ import {
   quarantineEntry,
   removeDenyMarker,
   removeTombstones,
+  type Place,
 } from './move.ts';
 import { artifactLock, buildLock, denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
 
@@ -84,7 +85,62 @@ export function cleanupQuarantined(domain: Domain, name: string): Promise<Outcom
   });
 }
 
-async function underBothLocks<T>(
+/** Where what can be removed lies. */
+export type RemovablePlace = 'artifacts' | 'deny' | 'quarantine' | 'tmp';
+
+/**
+ * Removes exactly one entry of a directory of the store, and with an artifact its deny marker; what else the key
+ * has stays. `confirm` looks at it under both locks, and leaves it by answering false.
+ *
+ * At every point a crash leaves either the entry as it was or what no lookup serves: a staged build that has lost
+ * files, a tombstone in quarantine, a deny marker without its artifact.
+ */
+export function removeEntry(
+  domain: Domain,
+  { place, name }: { readonly place: RemovablePlace; readonly name: string },
+  confirm: (directories: DomainDirectories) => Promise<boolean> | boolean,
+): Promise<Outcome<boolean>> {
+  return outcomeOf(async () => {
+    const key = keyOfName(name);
+    if (key === null || !isBasename(name)) {
+      throw wrongUse(`${JSON.stringify(name)} is not the name of an entry (they start with 64 hex digits)`);
+    }
+    return await underBothLocks(domain, key, async (directories) => {
+      requireSameRoot(domain.root, directories);
+      if (!(await confirm(directories))) return false;
+      switch (place) {
+        case 'tmp':
+          await native.removeTree(directories.tmp, name);
+          await native.fsync(directories.tmp);
+          break;
+        case 'deny':
+          await removeDenyMarker(directories, name);
+          break;
+        case 'artifacts':
+        case 'quarantine':
+          await removeThroughTombstone(directories, { directory: directories[place], name }, key);
+      }
+      // Only now: an artifact that is denied must not be served for want of its marker.
+      if (place === 'artifacts') await removeDenyMarker(directories, denyFile(key));
+      return true;
+    });
+  });
+}
+
+async function removeThroughTombstone(
+  { quarantine }: DomainDirectories,
+  from: Place,
+  key: string,
+): Promise<void> {
+  const isTombstone = from.directory === quarantine && from.name.startsWith(`${key}.cleanup.`);
+  const name = isTombstone ? from.name : quarantineName(key, 'cleanup');
+  if (!isTombstone) await moveEntry(from, { directory: quarantine, name });
+  await native.removeTree(quarantine, name);
+  await native.fsync(quarantine);
+}
+
+/** Both locks of a key, taken without waiting, around `work`. Throws FailureError. */
+export async function underBothLocks<T>(
   domain: Domain,
   key: string,
   work: (directories: DomainDirectories) => Promise<T>,
