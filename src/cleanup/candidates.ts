@@ -24,6 +24,7 @@ export interface Candidate {
   /** Of the deny marker that goes with an artifact. */
   readonly marker: Stat | null;
   readonly restsOn: readonly { readonly key: string; readonly stat: Stat }[];
+  readonly idleSinceMs: number | null;
   /** Why it is not what the store would have put there, and so stays; null where it is. */
   readonly oddity: string | null;
 }
@@ -73,7 +74,7 @@ export async function candidatesIn(
   });
   distinct.push(...chosenByHand(explained, asked, taken, markers));
   return {
-    candidates: distinct.toSorted(byKeyPlaceName),
+    candidates: distinct.toSorted(byGroupAndName),
     offers: cleanupGroups.map((group) =>
       offerOf(group, group === 'chosen' ? distinct : found, asked, whyNotUnused),
     ),
@@ -104,7 +105,7 @@ function candidate(
   entry: InventoryEntry,
   group: CleanupGroup,
   reason: string,
-  more: Partial<Pick<Candidate, 'marker' | 'restsOn' | 'oddity'>> = {},
+  more: Partial<Pick<Candidate, 'marker' | 'restsOn' | 'oddity' | 'idleSinceMs'>> = {},
 ): Candidate {
   const { state, name, key, bytes, stat } = entry;
   return {
@@ -117,6 +118,7 @@ function candidate(
     stat,
     marker: null,
     restsOn: [],
+    idleSinceMs: null,
     oddity: null,
     ...more,
   };
@@ -198,7 +200,8 @@ function unused(
   return served.flatMap((entry) => {
     const sinceMs = idleSinceMs(history, uuid, entry.key, Number(entry.modifiedNs / 1_000_000n));
     if (sinceMs === null || nowMs - sinceMs < unusedAfterMs) return [];
-    return [candidate(entry, 'unused', `nobody was seen to use it since ${new Date(sinceMs).toISOString()}`)];
+    const reason = `nobody was seen to use it since ${new Date(sinceMs).toISOString()}`;
+    return [candidate(entry, 'unused', reason, { idleSinceMs: sinceMs })];
   });
 }
 
@@ -249,7 +252,10 @@ function offerOf(
   };
 }
 
-function byKeyPlaceName(a: Candidate, b: Candidate): number {
+/** An artifact goes before those that supersede it, should these go too. */
+function byGroupAndName(a: Candidate, b: Candidate): number {
+  const groups = cleanupGroups.indexOf(a.group) - cleanupGroups.indexOf(b.group);
+  if (groups !== 0) return groups;
   const [left, right] = [a, b].map(({ key, place, name }) => `${key}\0${place}\0${name}`) as [string, string];
   return left < right ? -1 : left > right ? 1 : 0;
 }

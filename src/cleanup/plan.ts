@@ -73,6 +73,8 @@ export interface PlannedEntry {
   readonly marker: Signature | null;
   /** Newer artifacts that must still be there for this one to go. */
   readonly restsOn: readonly { readonly key: string; readonly signature: Signature }[];
+  /** For `unused`: since when nobody was seen to use it, in milliseconds since 1970. */
+  readonly idleSinceMs: number | null;
 }
 
 export const keptBecause = ['building', 'leased', 'unknown-lock', 'not-removable'] as const;
@@ -112,7 +114,7 @@ export interface CleanupPlan {
     readonly inode: string;
   };
   readonly options: Required<PlanOptions>;
-  /** In the order of key, place and name. */
+  /** In the order of the groups, then of key and name. */
   readonly entries: readonly PlannedEntry[];
   readonly kept: readonly KeptEntry[];
   readonly groups: readonly GroupOffer[];
@@ -188,7 +190,7 @@ function named({ place, name, key, group }: Candidate): Pick<KeptEntry, 'id' | '
 }
 
 function planned(candidate: Candidate, seen: Survey): PlannedEntry {
-  const { place, name, key, group, reason, marker, restsOn } = candidate;
+  const { place, name, key, group, reason, marker, restsOn, idleSinceMs } = candidate;
   return {
     id: `${place}/${name}`,
     group,
@@ -203,6 +205,7 @@ function planned(candidate: Candidate, seen: Survey): PlannedEntry {
     signature: signatureOf(seen.stat),
     marker: marker === null ? null : signatureOf(marker),
     restsOn: restsOn.map(({ key: newer, stat }) => ({ key: newer, signature: signatureOf(stat) })),
+    idleSinceMs,
   };
 }
 

@@ -5,7 +5,7 @@
  *
  * Newer is what was published later. Each tensor parallel rank has a line of its own, its layout being another.
  */
-import { canonicalJson, type JsonValue } from '../store/canonical-json.ts';
+import { canonicalJson } from '../store/canonical-json.ts';
 import type { ArtifactIdentity } from '../store/identity.ts';
 
 export interface Published {
@@ -47,7 +47,7 @@ function lineOf({ identity: { document } }: Published): string {
     layout,
     adaptation,
     producer: producer.producer_id,
-  } as unknown as JsonValue);
+  });
 }
 
 function releaseOf({ identity: { document } }: Published): string {

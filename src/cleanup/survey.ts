@@ -4,7 +4,6 @@
  * permission. Links are looked at and never followed; nothing is changed.
  */
 import { join } from 'node:path';
-import { constants } from 'node:fs';
 import { native, isSystemError, type Stat } from '#native';
 import { openDirectory, statChild } from '../store/directories.ts';
 import { reasonOf } from '../store/faults.ts';
@@ -158,12 +157,4 @@ function statChildQuietly(directory: number, name: string): Stat | null {
     if (isSystemError(error) && error.code === 'EACCES') return null;
     throw error;
   }
-}
-
-/** Of a directory of the store: whether its user may change what is in it. Null, or why not. */
-export function whyUnwritable(stat: Stat, what: string, uid: number): string | null {
-  if (uid === 0) return null;
-  if (stat.uid !== uid) return `${what} belongs to user ${stat.uid}`;
-  const needed = constants.S_IWUSR | constants.S_IXUSR;
-  return (stat.mode & needed) === needed ? null : `${what} is closed for writing`;
 }
