@@ -67,6 +67,11 @@ export const commandTable: readonly CommandEntry[] = [
     load: () => import('./commands/quarantine-ls.ts'),
   },
   {
+    name: 'quarantine restore',
+    summary: 'put an entry back into service that is whole after all',
+    load: () => import('./commands/quarantine-restore.ts'),
+  },
+  {
     name: 'quarantine rm',
     summary: 'remove entries that were taken out of service',
     load: () => import('./commands/quarantine-rm.ts'),

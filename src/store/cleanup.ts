@@ -3,14 +3,11 @@
  * before artifact lock: cleanup never waits for an owner and never interrupts one.
  * Source: host-weight store specification, section 7.
  */
-import { join } from 'node:path';
-import { native, isSystemError } from '#native';
-import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
-import { requireSameRoot, statChild, withDirectories, type DomainDirectories } from './directories.ts';
+import { native } from '#native';
+import { failure, FailureError, outcomeOf, type Outcome } from '../contract/failure.ts';
+import { requireSameRoot, statChild, type DomainDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
-import { reasonOf } from './faults.ts';
-import { FileLock, LockTimeout, withoutWaiting } from './lock.ts';
-import { holdersOfFile } from './lock-holders.ts';
+import { underBothLocks } from './key-locks.ts';
 import { isDirectory } from './metadata-file.ts';
 import {
   finishInterruptedMoves,
@@ -20,7 +17,7 @@ import {
   removeTombstones,
   type Place,
 } from './move.ts';
-import { artifactLock, buildLock, denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
+import { denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
 
 export interface Removal {
   /** Sum of st_size of the regular files that went. */
@@ -137,66 +134,6 @@ async function removeThroughTombstone(
   if (!isTombstone) await moveEntry(from, { directory: quarantine, name });
   await native.removeTree(quarantine, name);
   await native.fsync(quarantine);
-}
-
-/** Both locks of a key, taken without waiting, around `work`. Throws FailureError. */
-export async function underBothLocks<T>(
-  domain: Domain,
-  key: string,
-  work: (directories: DomainDirectories) => Promise<T>,
-): Promise<T> {
-  try {
-    const build = await takeNow(domain, buildLock(key), (holders) => activeBuild(key, holders));
-    try {
-      const artifact = await takeNow(domain, artifactLock(key), (holders) => activeLease(key, holders));
-      try {
-        return await withDirectories(domain.root, work);
-      } finally {
-        artifact.release();
-      }
-    } finally {
-      build.release();
-    }
-  } catch (error) {
-    if (!isSystemError(error)) throw error;
-    throw new FailureError(
-      failure('lifecycle', 'quarantine_failed', `artifact ${key} could not be removed: ${reasonOf(error)}`, {
-        retryable: true,
-        details: { errno: error.code },
-      }),
-    );
-  }
-}
-
-async function takeNow(domain: Domain, name: string, held: (holders: string) => Failure): Promise<FileLock> {
-  const path = join(domain.root, 'locks', name);
-  try {
-    return await FileLock.exclusive(path, withoutWaiting);
-  } catch (error) {
-    if (!(error instanceof LockTimeout)) throw error;
-    const holders = holdersOfFile(path).map((holder) => `process ${holder.pid} (${holder.command})`);
-    throw new FailureError(
-      held(holders.length > 0 ? holders.join(', ') : 'a process that is not visible from here'),
-    );
-  }
-}
-
-function activeBuild(key: string, holders: string): Failure {
-  return failure(
-    'lifecycle',
-    'active_build_timeout',
-    `artifact ${key} is being built by ${holders}. Nothing was changed: try again when the build has ended.`,
-    { retryable: true, details: { holders } },
-  );
-}
-
-function activeLease(key: string, holders: string): Failure {
-  return failure(
-    'lifecycle',
-    'active_lease',
-    `artifact ${key} is in use by ${holders}. Nothing was changed: try again when it has let go.`,
-    { retryable: true, details: { holders } },
-  );
 }
 
 function wrongUse(message: string): FailureError {

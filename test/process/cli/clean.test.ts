@@ -1,5 +1,5 @@
 /** `clean`: shown first, done only when it is asked for, and in the words of its exit codes. */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { startProcess } from '../../fixtures/store.ts';
@@ -110,4 +110,19 @@ it.each([
   const { code, stderr } = await place.run('clean', place.at('nowhere'), ...words);
   expect(code).toBe(2);
   expect(stderr).toContain(message);
+});
+
+it('quarantine restore puts back what is whole, and leaves what is not', async () => {
+  const { place, root, key } = await untidy();
+  const name = `${key}.validation_failure.00ff`;
+  const artifact = join(root, 'artifacts', key);
+  const quarantined = join(root, 'quarantine', name);
+  chmodSync(artifact, 0o755);
+  renameSync(artifact, quarantined);
+  chmodSync(quarantined, 0o555);
+  const restored = await place.json('quarantine', 'restore', root, key.slice(0, 10));
+  expect(restored).toMatchObject({ code: 0, document: { key, failure: null } });
+  expect((await place.json('verify', root, '--full')).document).toMatchObject({ valid: 1, failure: null });
+  const again = await place.json('quarantine', 'restore', root, name);
+  expect(again).toMatchObject({ code: 3, document: { failure: { code: 'local_miss' } } });
 });

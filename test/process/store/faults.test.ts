@@ -181,6 +181,25 @@ const operations: readonly Operation[] = [
     },
     keeps: ['other'],
   },
+  {
+    name: 'restoring a quarantined entry',
+    prepare: async () => {
+      const scenario = await prepared().artifact('a', content).denied().quarantined().made();
+      chmodSync(scenario.path('quarantine', scenario.names('quarantine')[0] as string), 0o1755);
+      return scenario;
+    },
+    run: (worker, scenario) => worker.do('restore', { name: scenario.names('quarantine')[0] as string }),
+    again: async (checker, scenario) => {
+      const [name] = scenario.names('quarantine');
+      const isThere = scenario.names('artifacts').includes(scenario.key('a'));
+      // It is in one place or the other, and whatever the fault was, the same can be done again.
+      if (name === undefined) return isThere ? [] : ['the entry is in neither place'];
+      if (isThere) return ['the entry is in both places'];
+      const restored = await checker.do('restore', { name });
+      return 'code' in restored ? [`it could not be restored afterwards: ${restored.message}`] : [];
+    },
+    keeps: ['other'],
+  },
 ];
 
 const plans = new WeakMap<StoreProcess, CleanupPlan>();
