@@ -26,11 +26,11 @@ function program(place: Place, script: string): string {
 
 /** Waits for an address on stdout, then ends the command as Ctrl+C does. */
 async function addressOf(command: RunningCommand): Promise<string> {
+  const { child } = command;
+  if (child.stdout === null) throw new Error('no stdout');
   let text = '';
-  while (!/#token=[\w-]+/.test(text)) {
-    text += String((await once(command.child.stdout, 'data')) as [string]);
-  }
-  command.child.kill('SIGINT');
+  while (!/#token=[\w-]+/.test(text)) text += String(await once(child.stdout, 'data'));
+  child.kill('SIGINT');
   return text;
 }
 
