@@ -26,6 +26,7 @@ import { callError } from './call-errors.ts';
 import { inspectForBuild } from './checkpoint-inspection.ts';
 import { defaultPaths, homeOf, type DefaultPaths, type Environment } from './default-paths.ts';
 import { DeskBuilds } from './desk-builds.ts';
+import { DeskCleaning } from './desk-cleaning.ts';
 import { EventStream } from './event-stream.ts';
 import { withBuilds } from './held-locks.ts';
 import type { KnownStore } from './known-store.ts';
@@ -56,6 +57,7 @@ export class Workstation {
   readonly activity: ActivityLog;
   readonly stores: KnownStores;
   readonly builds = new DeskBuilds();
+  readonly cleaning: DeskCleaning;
   readonly now: () => number;
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
@@ -79,6 +81,7 @@ export class Workstation {
       onProblem: (message) => this.reportProblem('settings', message),
     });
     this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
+    this.cleaning = new DeskCleaning({ activity: this.activity, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
       this.#known(build.root)?.touch();
