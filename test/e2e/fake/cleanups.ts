@@ -69,7 +69,7 @@ export function planOf(
       .map(({ row, reason }): PlannedEntry => {
         const { key, name, bytes, model, component } = row;
         const place = places[row.state];
-        const freedBytes = row.allocatedBytes;
+        const freedBytes = bytes;
         const isRestorable = group === 'quarantined';
         return {
           id: `${place}/${name}`,

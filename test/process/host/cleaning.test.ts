@@ -91,7 +91,7 @@ test('more lines than a plan tells are asked for', async () => {
 
 test('leaving stops it between two entries, and what went until then is noted', async () => {
   const scenario = await store().made();
-  addLeftovers(scenario, 3000);
+  addLeftovers(scenario, 1000);
   const { client, root } = await opened(scenario);
   const plan = await client.cleanup.plan({ root });
   await readUntil(await client.cleanup.apply({ root, planId: plan.id }), () => true);
@@ -103,7 +103,7 @@ test('leaving stops it between two entries, and what went until then is noted', 
 
 test('a process that is killed meanwhile ends it with the reason; the next plan has what it left', async () => {
   const scenario = await store().made();
-  addLeftovers(scenario, 3000);
+  addLeftovers(scenario, 1000);
   const { desk, client, root } = await opened(scenario);
   const plan = await client.cleanup.plan({ root });
   const { pid } = desk.workstation.stores.get(root);
