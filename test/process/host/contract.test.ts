@@ -143,7 +143,7 @@ function comparable(transcript: readonly Entry[], scene: DeskScene): unknown {
   const text = JSON.stringify(transcript)
     .replaceAll(scene.base, '<base>')
     .replaceAll(
-      /"(\w*[aA]tMs|goodUntilMs|gainedBytes|elapsedMs|freeBytes|filesystemFreeBytes|revision|pid)":[\d.]+/g,
+      /"(\w*[aA]tMs|goodUntilMs|gainedBytes|elapsedMs|freeBytes|filesystemFreeBytes|revision|pid)":-?[\d.]+/g,
       '"$1":0',
     )
     .replaceAll(/"(bytesPerSecond|secondsLeft)":[\d.]+/g, '"$1":null')
