@@ -2,19 +2,30 @@
 import { app, dialog, type BrowserWindow } from 'electron';
 import type { Workstation } from '../src/host/workstation.ts';
 
+export interface Quitting {
+  /** False while something runs that nobody agreed to cancel: the window then stays. */
+  readonly mayClose: () => boolean;
+}
+
 /** `end` stops everything that the app owns; the process goes when it is done. */
 export function askBeforeQuitting(
   workstation: Pick<Workstation, 'builds'>,
   window: () => BrowserWindow | null,
   end: () => Promise<void>,
-): void {
+): Quitting {
   let state: 'open' | 'agreed' | 'ended' = 'open';
+  let isAsking = false;
+  const running = (): number => workstation.builds.list().filter(({ result }) => result === null).length;
+
   app.on('before-quit', (event) => {
     if (state !== 'open') return;
-    const running = workstation.builds.list().filter(({ result }) => result === null).length;
-    if (running === 0) return;
+    const builds = running();
+    if (builds === 0) return;
     event.preventDefault();
-    void agrees(running, window()).then((isAgreed) => {
+    if (isAsking) return;
+    isAsking = true;
+    void agrees(builds, window()).then((isAgreed) => {
+      isAsking = false;
       if (!isAgreed) return;
       state = 'agreed';
       app.quit();
@@ -35,6 +46,7 @@ export function askBeforeQuitting(
       app.quit();
     });
   }
+  return { mayClose: () => state !== 'open' || running() === 0 };
 }
 
 async function agrees(running: number, window: BrowserWindow | null): Promise<boolean> {

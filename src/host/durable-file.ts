@@ -21,9 +21,14 @@ const retries = { retries: 80, factor: 1, minTimeout: 50, maxTimeout: 150, rando
 export const privateFile = 0o600;
 export const privateFolder = 0o700;
 
+/** Makes what is missing of it, for us alone. Throws a SystemError. */
+export function makePrivateFolder(path: string): void {
+  makeFolders(path, privateFolder);
+}
+
 /** Runs `work` while no other process of ours does the same for `path`. Makes its folder. */
 export async function guarded<T>(path: string, work: () => Promise<T>): Promise<T> {
-  makeFolders(dirname(path), privateFolder);
+  makePrivateFolder(dirname(path));
   const release = await lockfile.lock(path, {
     realpath: false,
     stale: staleAfterMs,
