@@ -29,7 +29,8 @@ export interface FirstPaint {
   readonly relaunch: () => void;
 }
 
-export function watchFirstPaint(options: FirstPaint): void {
+/** Returns what ends it. */
+export function watchFirstPaint(options: FirstPaint): () => void {
   const { painted, waitMs, isSeen, isSoftware, workstation, fallback, relaunch } = options;
   let timer = setTimeout(look, waitMs);
   function look(): void {
@@ -63,4 +64,5 @@ export function watchFirstPaint(options: FirstPaint): void {
     }
     isFirst = false;
   });
+  return () => clearTimeout(timer);
 }

@@ -110,8 +110,14 @@ async function run(): Promise<void> {
     workstation,
     () => window,
     async () => {
-      await fallback.close();
-      await workstation.close();
+      // Whoever starts the app from here on gets one that does not end.
+      app.releaseSingleInstanceLock();
+      stopWatching();
+      try {
+        await fallback.close();
+      } finally {
+        await workstation.close();
+      }
     },
   );
   notifyOf(workstation.activity.added, () => window?.isFocused() ?? false, show);
@@ -120,7 +126,7 @@ async function run(): Promise<void> {
       menuTemplate({ show, openInBrowser: () => fallback.open(), isPackaged: app.isPackaged }),
     ),
   );
-  watchFirstPaint({
+  const stopWatching = watchFirstPaint({
     painted: (listener) => onPainted(own, listener),
     waitMs: firstPaintMs(env),
     isSeen: () => window !== null && window.isVisible() && !window.isMinimized(),

@@ -31,17 +31,29 @@ export function askBeforeQuitting(
       app.quit();
     });
   });
+  // Electron asks again at each further wish to quit; what runs is ended once.
+  let ending: Promise<void> | null = null;
   app.on('will-quit', (event) => {
     if (state === 'ended') return;
     event.preventDefault();
-    void end().finally(() => {
-      state = 'ended';
-      app.exit();
-    });
+    ending ??= end().then(
+      () => leave(0),
+      (error: unknown) => {
+        console.error(error);
+        leave(1);
+      },
+    );
   });
+  function leave(code: number): void {
+    state = 'ended';
+    app.exit(code);
+  }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // Who sends a signal has decided.
+    // Who sends a signal has decided, and who sends it again will not wait for the end.
+    let isSecond = false;
     process.on(signal, () => {
+      if (isSecond) return leave(1);
+      isSecond = true;
       state = 'agreed';
       app.quit();
     });

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { _electron, expect, test, type Page } from '@playwright/test';
 import { Desktop } from '../electron-standin/desktop.ts';
 import { environmentBelow } from './real-host.ts';
-import { goTo } from './real-desk.ts';
+import { goTo, makeCheckpoint, mib, startBuild } from './real-desk.ts';
 
 const checkout = resolve(import.meta.dirname, '../..');
 const electronFolder =
@@ -229,6 +229,10 @@ test.describe('over the stand-in for Electron', () => {
     desktop = await Desktop.start();
     const page = await desktop.page();
     await page.getByRole('button', { name: 'Try it with a sample' }).click();
+    await goTo(page, '#/builds');
+    await expect(page.getByRole('article', { name: /built|was there/ })).toBeVisible({ timeout: 60_000 });
+    await startBuild(page, await makeCheckpoint(join(desktop.folder, 'model'), 4096 * mib));
+    await expect(page.getByRole('button', { name: 'Cancel' })).toBeVisible();
     await desktop.order({ do: 'close-window' });
     expect(desktop.isRunning).toBe(true);
     expect(await desktop.call('dialog.showMessageBox')).toMatchObject({

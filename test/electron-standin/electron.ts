@@ -100,6 +100,11 @@ class App extends EventEmitter {
     process.exit(0);
   }
 
+  releaseSingleInstanceLock(): void {
+    this.#server?.close();
+    this.#server = null;
+  }
+
   relaunch(options: { args: string[] }): void {
     record({ call: 'app.relaunch', args: options.args.slice(1) });
   }
@@ -113,10 +118,10 @@ class App extends EventEmitter {
     if (!will.defaultPrevented) this.exit();
   }
 
-  exit(): void {
+  exit(code = 0): void {
     this.#server?.close();
     const gone = current?.browser.then(async (browser) => await browser.close()) ?? Promise.resolve();
-    void gone.finally(() => process.exit(0));
+    void gone.finally(() => process.exit(code));
   }
 }
 
@@ -407,6 +412,10 @@ export class BrowserWindow extends EventEmitter {
   }
 
   isFocused(): boolean {
+    return false;
+  }
+
+  isDestroyed(): boolean {
     return false;
   }
 
