@@ -167,6 +167,13 @@ export class RegistrationSession {
     return false;
   }
 
+  /** Lets this process end although the registrar is there: nothing more is heard of it. Its pipe ends with us. */
+  leave(): void {
+    this.#stopTimers();
+    this.#child.unref();
+    for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream.destroy();
+  }
+
   async #goneWithin(milliseconds: number): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<boolean>((resolve) => {

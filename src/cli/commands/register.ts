@@ -84,6 +84,7 @@ class Registering {
   #session: RegistrationSession | null = null;
   #findings: readonly DiagnosisFinding[] = [];
   #stallAnswered = false;
+  #closed = false;
   #lastState = '';
   #simulated = false;
   #most: Pick<SessionView, 'registeredBytes'> = { registeredBytes: 0 };
@@ -116,6 +117,13 @@ class Registering {
       await Promise.race([session.gone, this.#released.promise, sleep(30_000)]);
     }
     if (!session.view.gone && this.#signal.aborted) await session.end({ force: this.#wishes.force });
+    if (
+      !session.view.gone &&
+      !keepsPages(session.view) &&
+      ['staging', 'failed'].includes(session.view.state)
+    ) {
+      await Promise.race([session.gone, sleep(5000)]);
+    }
     const { state, reason, leaseReleased, gone } = session.view;
     if (reason?.kind === 'platform_forbids') await this.#gpus.forbid(this.#gpu.uuid);
     await this.#diagnose(session);
@@ -127,7 +135,10 @@ class Registering {
         this.#document(state, reason, session.view, leaseReleased),
       );
     }
-    return this.#close(state, reason, session.view, leaseReleased);
+    const code = this.#close(state, reason, session.view, leaseReleased);
+    if (!gone && state !== 'unkillable' && !session.view.ignoredTermination) await session.end();
+    if (!session.view.gone) session.leave();
+    return code;
   }
 
   readonly #released = Promise.withResolvers<void>();
@@ -203,7 +214,8 @@ class Registering {
   }
 
   #stream(document: JsonDocument): void {
-    if (!this.#output.mode.json) return;
+    // The closing document is the last line.
+    if (!this.#output.mode.json || this.#closed) return;
     const label = this.#simulated ? { ...document, simulated: true } : document;
     process.stdout.write(`${encodeDocument({ session: this.#session?.view.id ?? null, ...label })}\n`);
   }
@@ -250,6 +262,7 @@ class Registering {
     view: SessionView | null,
     leaseReleased: boolean,
   ): ExitCode {
+    this.#closed = true;
     const document = this.#document(state, reason, view, leaseReleased);
     const label = this.#simulated ? 'SIMULATED: ' : '';
     const lease = leaseReleased ? 'The lease is free.' : 'The lease is still held.';
@@ -292,6 +305,11 @@ function parseTime(text: string, what: string): number {
   const milliseconds = Number(number) * (factor ?? Number.NaN);
   if (Number.isFinite(milliseconds) && milliseconds >= 100 && milliseconds <= 86_400_000) return milliseconds;
   throw wrongUse(`${what} is a time from 100ms to a day, as 30s or 2min, not ${JSON.stringify(text)}.`);
+}
+
+/** Then it stays, with its lease, until it is ended. */
+function keepsPages({ reason }: SessionView): boolean {
+  return reason?.kind === 'rollback_failed' || reason?.kind === 'unregister_failed';
 }
 
 function whereWords({ lastEntered, pid }: SessionView): string {
