@@ -38,7 +38,7 @@ export async function admitted({
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'LockTimeout') throw error;
   }
-  onWait(holdersOfFile(path));
+  onWait(holdersOfFile(path, '/proc', 'name'));
   return await take({ deadline: null, signal });
 }
 

@@ -88,7 +88,7 @@ function othersAt(
 ): Evidence['others'] {
   if (artifact === null) return [];
   const records = new RunFolder(state).list().filter((record) => isAlive(record));
-  return holdersOfFile(join(artifact.root, 'locks', artifactLock(artifact.key)))
+  return holdersOfFile(join(artifact.root, 'locks', artifactLock(artifact.key)), '/proc', 'name')
     .filter(({ pid }) => pid !== own && pid !== 0)
     .map(({ pid }) => {
       const record = records.find((candidate) => processOf(candidate)?.pid === pid);

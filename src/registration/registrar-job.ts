@@ -238,7 +238,7 @@ export class RegistrarJob {
   /** Others at the same artifact now: registrars that were not asked to take turns, or workers that lease it. */
   #isContended(): boolean {
     const lock = join(this.#request.root, 'locks', artifactLock(this.#request.key));
-    return holdersOfFile(lock).some(({ pid }) => pid !== process.pid);
+    return holdersOfFile(lock, '/proc', 'name').some(({ pid }) => pid !== process.pid);
   }
 
   /** Null when nothing is registered any more; else what the driver said. Exactly the ranges that were registered. */
