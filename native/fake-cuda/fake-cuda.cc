@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -165,6 +166,20 @@ class Inside {
   for (;;) SleepFor(1e6);
 }
 
+// A real call can hold the lock of the address space, and every thread that needs it waits then: this stops the first
+// thread, deaf to all signals, so that only SIGKILL ends the process.
+[[noreturn]] void HangDeafly() {
+  signal(SIGTERM, SIG_IGN);
+  struct sigaction stop = {};
+  sigfillset(&stop.sa_mask);
+  stop.sa_handler = [](int) {
+    for (;;) pause();
+  };
+  sigaction(SIGRTMAX, &stop, nullptr);
+  syscall(SYS_tgkill, getpid(), getpid(), SIGRTMAX);
+  Hang();
+}
+
 // The parent of a vfork waits in state D, as a thread does that waits for a device.
 [[noreturn]] void HangUninterruptibly() {
   for (;;) {
@@ -188,7 +203,7 @@ Result Obey(const char* list, int device, bool alone) {
     if (rule["exclusive"].BooleanOr(false) && alone) continue;
     const std::string action = rule["do"].TextOr("fail");
     lock.unlock();
-    if (action == "hang-ignoring-sigterm") signal(SIGTERM, SIG_IGN);
+    if (action == "hang-ignoring-sigterm") HangDeafly();
     if (action == "hang-uninterruptible") HangUninterruptibly();
     if (action != "fail") Hang();
     const auto code = static_cast<Result>(rule["code"].NumberOr(kUnknown));

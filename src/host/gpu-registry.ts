@@ -8,6 +8,7 @@ import { failed, failure, succeeded, type Outcome } from '../contract/failure.ts
 import type { Gpu, GpuListing, GpuSetting } from '../contract/gpu-schemas.ts';
 import { probeGpus, type FoundGpus } from '../registration/gpu-probe.ts';
 import { launchFlags, type LaunchFlags } from '../registration/launch-flags.ts';
+import { stuckOn } from '../registration/registration-session.ts';
 import { cudaLibraries, managementLibraries } from '../registration/libraries.ts';
 import { RunFolder } from '../registration/run-record.ts';
 import type { DefaultPaths } from './default-paths.ts';
@@ -35,7 +36,7 @@ export class GpuRegistry {
   readonly #memory: GpuMemory;
   readonly #explicit: string | null;
   readonly #deadlineMs: number;
-  #probing: Promise<Outcome<FoundGpus>> | null = null;
+  #probing: Promise<readonly Outcome<FoundGpus>[]> | null = null;
 
   constructor({ settings, paths, library = null, deadlineMs = 10_000 }: GpuRegistryOptions) {
     this.#settings = settings;
@@ -61,26 +62,34 @@ export class GpuRegistry {
 
   /** What is known from before, without any call into the driver. */
   async remembered(): Promise<GpuListing> {
-    return this.#listing(await this.#memory.of(this.library), null);
+    return this.#listing(await this.#memory.of(this.library), []);
   }
 
+  /**
+   * Each known GPU is asked by a process of its own, so that one which hangs keeps only itself from being listed.
+   * All at once are asked the first time, when none is known, and at a `rescan`, which finds new ones.
+   */
   async list({ rescan = false }: { readonly rescan?: boolean } = {}): Promise<GpuListing> {
     const before = await this.#memory.of(this.library);
     const disabled = this.#disabled();
-    const only =
-      rescan || disabled.size === 0
-        ? null
-        : (before?.gpus ?? []).map(({ uuid }) => uuid).filter((uuid) => !disabled.has(uuid));
-    if (only?.length === 0) return this.#listing(before, null);
-    this.#probing ??= this.#probe(only).finally(() => {
+    if (before === null && disabled.size > 0 && !rescan) return this.#listing(before, []);
+    const known = (before?.gpus ?? []).map(({ uuid }) => uuid);
+    const all = before === null || (rescan && !this.#isAnyStuck(known));
+    const asked = known.filter((uuid) => rescan || !disabled.has(uuid));
+    this.#probing ??= this.#probe(all ? null : asked).finally(() => {
       this.#probing = null;
     });
-    const found = await this.#probing;
-    if (!found.ok) return { ...this.#listing(before, null), failure: found.failure };
-    const { devices, simulated, driverVersion, driver } = found.value;
-    const gpus = only === null ? [...devices] : refreshed(before?.gpus ?? [], devices);
-    await this.#memory.keep(this.library, { simulated, driverVersion, driver, gpus });
-    return this.#listing(await this.#memory.of(this.library), found.value);
+    const answers = await this.#probing;
+    const found = answers.flatMap((answer) => (answer.ok ? [answer.value] : []));
+    const failure = answers.find((answer) => !answer.ok)?.failure ?? null;
+    const [first] = found;
+    if (first !== undefined) {
+      const { simulated, driverVersion, driver } = first;
+      const devices = found.flatMap((one) => one.devices);
+      const gpus = all ? devices : refreshed(before.gpus, devices);
+      await this.#memory.keep(this.library, { simulated, driverVersion, driver, gpus });
+    }
+    return { ...this.#listing(await this.#memory.of(this.library), found), failure };
   }
 
   /** By index, UUID or the beginning of one. Only what is not known yet is asked for. */
@@ -119,14 +128,17 @@ export class GpuRegistry {
     await this.#memory.forbid(this.library, uuid);
   }
 
-  async #probe(only: readonly string[] | null): Promise<Outcome<FoundGpus>> {
-    return await probeGpus({
-      runs: this.runs,
-      libraries: this.libraries,
-      management: managementLibraries(this.library),
-      only,
-      deadlineMs: this.#deadlineMs,
-    });
+  async #probe(uuids: readonly string[] | null): Promise<readonly Outcome<FoundGpus>[]> {
+    const { runs, libraries } = this;
+    const management = managementLibraries(this.library);
+    const common = { runs, libraries, management, deadlineMs: this.#deadlineMs };
+    const parts = uuids === null ? [null] : uuids.map((uuid) => [uuid]);
+    return await Promise.all(parts.map(async (only) => await probeGpus({ ...common, only })));
+  }
+
+  #isAnyStuck(uuids: readonly string[]): boolean {
+    const records = this.runs.list();
+    return uuids.some((uuid) => stuckOn(uuid, records) !== null);
   }
 
   #disabled(): ReadonlySet<string> {
@@ -134,11 +146,14 @@ export class GpuRegistry {
     return new Set(set.filter(({ mode }) => mode === 'disabled').map(({ uuid }) => uuid));
   }
 
-  #listing(memory: LibraryMemory | null, found: FoundGpus | null): GpuListing {
-    const asked = new Set(found?.devices.map(({ uuid }) => uuid));
+  #listing(memory: LibraryMemory | null, found: readonly FoundGpus[]): GpuListing {
+    const asked = new Set(found.flatMap(({ devices }) => devices.map(({ uuid }) => uuid)));
+    const disabled = this.#disabled();
     const gpus = (memory?.gpus ?? []).map((gpu): Gpu => {
       const { mode, limitGib } = this.settingOf(gpu.uuid);
-      const own = found?.processes.filter(({ uuid }) => uuid === gpu.uuid);
+      const own = found
+        .find(({ devices }) => devices.some(({ uuid }) => uuid === gpu.uuid))
+        ?.processes.filter(({ uuid }) => uuid === gpu.uuid);
       return {
         ...gpu,
         mode,
@@ -148,17 +163,17 @@ export class GpuRegistry {
         asked: asked.has(gpu.uuid),
       };
     });
-    const unknown = [...this.#disabled()].filter((uuid) => !gpus.some((gpu) => gpu.uuid === uuid));
+    const unknown = [...disabled].filter((uuid) => !gpus.some((gpu) => gpu.uuid === uuid));
     return {
       gpus,
-      library: found?.library ?? this.library,
+      library: found[0]?.library ?? this.library,
       simulated: memory?.simulated ?? false,
       driverVersion: memory?.driverVersion ?? null,
       driver: memory?.driver ?? null,
       failure: null,
       notes: [
         whatTheSwitchGoverns,
-        ...(found !== null && asked.size < gpus.length
+        ...(gpus.some(({ uuid, asked: now }) => !now && disabled.has(uuid))
           ? [
               'Disabled GPUs were not asked: what stands here of them is from before. `gpu list --rescan` asks all.',
             ]

@@ -10,7 +10,7 @@ import type { ProbeAnswer, ProbeRequest } from './gpu-probe.ts';
 import { machineMs, type Step } from './registrar-protocol.ts';
 import { RecordWriter } from './run-record.ts';
 
-native.setParentDeathSignal(constants.signals.SIGTERM);
+native.setParentDeathSignal(constants.signals.SIGKILL);
 process.stdin.on('end', () => native.exitNow(1));
 
 createInterface({ input: process.stdin }).once('line', (line) => {

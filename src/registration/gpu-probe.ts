@@ -10,7 +10,8 @@ import { failed, failure, succeeded, type Failure, type Outcome } from '../contr
 import { spawnChild } from '../store/child-process.ts';
 import { noDriver } from './libraries.ts';
 import { stuckOn } from './registration-session.ts';
-import { newSession, processOf, type RunFolder, type RunRecord } from './run-record.ts';
+import { machineMs } from './registrar-protocol.ts';
+import { insideSinceMs, newSession, processOf, type RunFolder, type RunRecord } from './run-record.ts';
 
 export interface ProbeRequest {
   readonly record: string;
@@ -79,7 +80,7 @@ export async function probeGpus({
     library,
     atMs: Date.now(),
   });
-  const answer = await ask({ record, libraries, management }, only, deadlineMs);
+  const answer = await ask({ record, libraries, management }, only, deadlineMs, () => runs.read(session));
   if (answer === 'stuck') return failed(stuckFailure(runs.read(session)));
   runs.remove(session);
   if (answer === null) return failed(driverFailure('the probe of the GPUs ended without an answer', true));
@@ -111,17 +112,27 @@ async function ask(
   request: ProbeRequest,
   only: readonly string[] | null,
   deadlineMs: number,
+  recordNow: () => RunRecord | null,
 ): Promise<ProbeAnswer | 'stuck' | null> {
   const env = only === null ? {} : { CUDA_VISIBLE_DEVICES: only.join(',') };
   const child = spawnChild(entry, [], { env: { CUDA_DEVICE_ORDER: 'PCI_BUS_ID', ...env } });
   return await new Promise((resolve) => {
     let answer: ProbeAnswer | null = null;
-    const timer = setTimeout(() => {
+    const late = (): void => {
+      // The deadline is that of the call it is in, as everybody reads it from the record who finds it there.
+      const record = recordNow();
+      const sinceMs = record === null ? null : insideSinceMs(record);
+      const leftMs = sinceMs === null ? 0 : deadlineMs - (machineMs() - sinceMs);
+      if (leftMs >= 0 && sinceMs !== null) {
+        timer = setTimeout(late, leftMs + 1);
+        return;
+      }
       child.kill('SIGTERM');
       child.unref();
       for (const stream of [child.stdout, child.stderr, child.stdin]) stream.destroy();
       resolve('stuck');
-    }, deadlineMs);
+    };
+    let timer = setTimeout(late, deadlineMs);
     const done = (): void => {
       clearTimeout(timer);
       resolve(answer);

@@ -2,8 +2,8 @@
  * The registrar: one registration on one GPU, then exit. A call into the driver can hang for ever, so it is made on
  * a thread of its own in a process of its own; this process's main thread keeps answering.
  *
- * It goes when its stdin ends, at SIGTERM, and when its parent dies: it lets the running call come back, gives
- * the pages back, closes the lease, and exits. A call that does not come back within a second is left standing, and
+ * It goes when its stdin ends and at SIGTERM: it lets the running call come back, gives the pages back, closes the
+ * lease, and exits. When its parent dies it is killed. A call that does not come back within a second is left standing, and
  * the process ends with it: the kernel then frees the lease as soon as the driver lets go of the process.
  */
 import { constants } from 'node:os';
@@ -20,9 +20,9 @@ import {
 } from './registrar-protocol.ts';
 import { RecordWriter } from './run-record.ts';
 
-// Not SIGKILL, which in the middle of a driver call can make things worse: the end of stdin and the grace below end
-// this process too, as long as its main thread runs.
-native.setParentDeathSignal(constants.signals.SIGTERM);
+// A call can hold up every thread of this process. Nobody is left then who could ask it to go, and only SIGKILL frees
+// the lease. While the parent lives it asks first: the end of stdin, SIGTERM, and then whoever decides.
+native.setParentDeathSignal(constants.signals.SIGKILL);
 
 const ending = new AbortController();
 const released = Promise.withResolvers<void>();

@@ -18,7 +18,7 @@ async function run(invocation: Invocation): Promise<ExitCode> {
     const { gpus, flags, remarks } = await withGpus(invocation, async (registry) => {
       const meant = await Promise.all(given.positionals.map(async (text) => await meantGpu(registry, text)));
       const listing = meant.length > 0 ? null : await registry.list();
-      if (listing?.failure) throw new FailureError(listing.failure);
+      if (listing?.failure && listing.gpus.length === 0) throw new FailureError(listing.failure);
       const uuids = (listing?.gpus ?? meant).map(({ uuid }) => uuid);
       return { gpus: uuids, ...registry.flags(uuids) };
     });

@@ -82,6 +82,8 @@ class Registering {
   readonly #wishes: Wishes;
   readonly #settled = Promise.withResolvers<void>();
   #session: RegistrationSession | null = null;
+  /** Known before the session is: it tells its first state while it is made. */
+  #id: string | null = null;
   #findings: readonly DiagnosisFinding[] = [];
   #stallAnswered = false;
   #closed = false;
@@ -152,6 +154,7 @@ class Registering {
       return;
     }
     const { view } = event;
+    this.#id = view.id;
     if (view.registeredBytes > this.#most.registeredBytes) this.#most = view;
     this.#show(view);
     const slow = view.slow ? 'slow' : view.state;
@@ -217,7 +220,7 @@ class Registering {
     // The closing document is the last line.
     if (!this.#output.mode.json || this.#closed) return;
     const label = this.#simulated ? { ...document, simulated: true } : document;
-    process.stdout.write(`${encodeDocument({ session: this.#session?.view.id ?? null, ...label })}\n`);
+    process.stdout.write(`${encodeDocument({ session: this.#id, ...label })}\n`);
   }
 
   #document(
@@ -265,7 +268,7 @@ class Registering {
     this.#closed = true;
     const document = this.#document(state, reason, view, leaseReleased);
     const label = this.#simulated ? 'SIMULATED: ' : '';
-    const lease = leaseReleased ? 'The lease is free.' : 'The lease is still held.';
+    const lease = leaseReleased ? 'The lease is free.' : heldWords(view);
     if (state === 'registered' || state === 'staging') {
       const did = `Registered ${formatSize(view?.plan?.bytes ?? 0)} in ${view?.plan?.chunks ?? 0} chunks, and gave it back.`;
       const text = state === 'registered' ? `${did}${rateWords(view)}` : `Staging: ${reason?.message ?? ''}`;
@@ -317,6 +320,12 @@ function whereWords({ lastEntered, pid }: SessionView): string {
   const { region, regions, chunk, chunks, bytes, monotonicMs } = lastEntered;
   const seconds = ((machineMs() - monotonicMs) / 1000).toFixed(1);
   return `Stalled: region ${region} of ${regions}, chunk ${chunk} of ${chunks} (${formatSize(bytes)}) was entered ${seconds} s ago and has not come back.`;
+}
+
+function heldWords(view: SessionView | null): string {
+  if (view === null || !view.ignoredTermination || view.state === 'unkillable')
+    return 'The lease is still held.';
+  return `The registrar (process ${view.pid}) does not go when asked and holds its lease still. The kernel kills it as this command ends.`;
 }
 
 function rateWords(view: SessionView | null): string {

@@ -18,29 +18,6 @@ test('all pages are registered call by call, given back last first, and the leas
   expect(await scene.scenario.heldLocks()).toEqual([]);
 });
 
-test('a call that never returns is told with its place, and ending it frees the lease (R1)', async () => {
-  const scene = await RegistrationScene.make({ register: [{ device: 2, call: 3, do: 'hang' }] });
-  const [stuck, other] = await Promise.all([
-    scene.register(2, '--stall-after', '500ms', '--parallel'),
-    scene.register(1, '--parallel'),
-  ]);
-  expect(stuck.code).toBe(4);
-  expect(stuck.last).toMatchObject({
-    state: 'stalled',
-    lease_released: true,
-    last_entered: { region: 1, regions: 1, chunk: 3, bytes: 1024 ** 2 },
-  });
-  expect(other).toMatchObject({ code: 0, last: { state: 'registered' } });
-  expect(await scene.scenario.heldLocks()).toEqual([]);
-});
-
-test('a registrar that ignores SIGTERM is killed only where that was asked for (R9)', async () => {
-  const scene = await RegistrationScene.make({ register: [{ call: 2, do: 'hang-ignoring-sigterm' }] });
-  const { last } = await scene.register(0, '--stall-after', '500ms', '--force');
-  expect(last).toMatchObject({ lease_released: true, last_entered: { chunk: 2 } });
-  expect(['abandoned', 'stalled']).toContain(last['state']);
-});
-
 test.each([2, 4])('a failure at call %i gives back exactly what was registered, last first', async (call) => {
   const scene = await RegistrationScene.make({ register: [{ call, do: 'fail', code: 2 }] });
   const { code, last } = await scene.register(0);
@@ -74,8 +51,8 @@ test('a GPU without read-only support is staged without a register call (R4)', a
   expect(scene.addresses('cuMemHostRegister')).toEqual([]);
 });
 
-test('a platform that forbids it is asked once and remembered (R6)', async () => {
-  const scene = await RegistrationScene.make({ register: [{ do: 'fail', code: 801 }] });
+test.each([800, 801])('a platform that forbids it (%i) is asked once and remembered (R6)', async (code) => {
+  const scene = await RegistrationScene.make({ register: [{ do: 'fail', code }] });
   const first = await scene.register(0);
   const second = await scene.register(0);
   expect([first.last['state'], second.last['state']]).toEqual(['staging', 'staging']);
@@ -126,4 +103,22 @@ test('without a driver it is said what was looked for', async () => {
   const { code, last } = await scene.weightroom('gpu', 'list', '--cuda-library', '/nowhere/libcuda.so.1');
   expect(code).toBe(3);
   expect(last['failure']).toMatchObject({ details: { tried: [{ name: '/nowhere/libcuda.so.1' }] } });
+});
+
+test('the flags are the strictest of the GPUs, and a remark says where they differ', async () => {
+  const scene = await RegistrationScene.make();
+  await scene.weightroom('gpu', 'mode', '0', 'auto', '--limit', '80GiB');
+  const limited = await scene.weightroom('gpu', 'flags', '0', '1');
+  expect(limited.last['flags']).toEqual(
+    expect.arrayContaining([
+      '--dlo-host-registration-mode',
+      'auto',
+      '--dlo-host-registration-limit-gib',
+      '80',
+    ]),
+  );
+  expect(limited.last['remarks']).not.toEqual([]);
+  await scene.weightroom('gpu', 'mode', '1', 'disabled');
+  const { last } = await scene.weightroom('gpu', 'flags');
+  expect(last['flags']).toEqual(expect.arrayContaining(['--dlo-host-registration-mode', 'disabled']));
 });

@@ -1,11 +1,24 @@
 /** A store with an artifact, a driver that imitates GPUs, and the command line, for tests of registration. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import { MiB, store, temporaryFolder, type Scenario } from '../../fixtures/store.ts';
+import {
+  MiB,
+  bodyOf,
+  identityOf,
+  metadataOfTests,
+  producerOf,
+  store,
+  temporaryFolder,
+  tensorSpec,
+  type Scenario,
+} from '../../fixtures/store.ts';
+import { startTicksOf } from '../../../src/registration/proc-files.ts';
+import { getOrBuild } from '../../../src/store/build.ts';
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 const launcher = path('../../../src/cli/weightroom.mjs');
@@ -43,16 +56,19 @@ export class RegistrationScene {
     this.library = library;
   }
 
-  /** The artifact has 4 MiB: with chunks of 1 MiB at least four calls. */
-  static async make(config: FakeConfig = {}): Promise<RegistrationScene> {
+  /**
+   * The artifact has 4 MiB: with chunks of 1 MiB at least four calls. With `files`, that many payload files of
+   * 64 KiB instead: so many regions.
+   */
+  static async make({ files, ...config }: FakeConfig & { files?: number } = {}): Promise<RegistrationScene> {
     const built = spawnSync(process.execPath, [path('../../../native/fake-cuda/build.mjs')], {
       encoding: 'utf8',
     });
     if (built.status !== 0) throw new Error(built.stderr);
     const folder = temporaryFolder();
-    const scenario = await store()
-      .artifact('weights', { bytes: 4 * MiB })
-      .made();
+    const wish = store();
+    const scenario = await (files === undefined ? wish.artifact('weights', { bytes: 4 * MiB }) : wish).made();
+    if (files !== undefined) await buildOfFiles(scenario, files);
     const scene = new RegistrationScene(folder, scenario, built.stdout.trim());
     scene.configure(config);
     return scene;
@@ -102,33 +118,112 @@ export class RegistrationScene {
   }
 
   async register(gpu: number, ...more: string[]): Promise<Run> {
-    const words = [this.scenario.root, this.key, '--gpu', String(gpu), '--chunk', '1MiB', ...more];
-    return await this.weightroom('register', ...words);
+    return await this.startRegister(gpu, ...more).ended;
+  }
+
+  startRegister(gpu: number, ...more: string[]): RunningCommand {
+    const chunk = more.includes('--chunk') ? [] : ['--chunk', '1MiB'];
+    return this.start('register', this.scenario.root, this.key, '--gpu', String(gpu), ...chunk, ...more);
   }
 
   async weightroom(...words: string[]): Promise<Run> {
+    return await this.start(...words).ended;
+  }
+
+  get env(): Record<string, string> {
+    return {
+      PATH: process.env['PATH'] ?? '',
+      HOME: this.folder,
+      XDG_CONFIG_HOME: join(this.folder, 'config'),
+      XDG_STATE_HOME: join(this.folder, 'state'),
+      XDG_CACHE_HOME: join(this.folder, 'cache'),
+      FAKE_CUDA_CONFIG: join(this.folder, 'fake.json'),
+    };
+  }
+
+  start(...words: string[]): RunningCommand {
     const library = words.includes('--cuda-library') ? [] : ['--cuda-library', this.library];
     const child = spawn(process.execPath, [launcher, ...words, ...library, '--json'], {
-      env: {
-        PATH: process.env['PATH'],
-        HOME: this.folder,
-        XDG_CONFIG_HOME: join(this.folder, 'config'),
-        XDG_STATE_HOME: join(this.folder, 'state'),
-        XDG_CACHE_HOME: join(this.folder, 'cache'),
-        FAKE_CUDA_CONFIG: join(this.folder, 'fake.json'),
-      },
+      env: this.env,
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     onTestFinished(() => void child.kill('SIGKILL'));
-    let text = '';
-    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
-      text += piece;
-    });
-    await once(child, 'close');
-    const documents = text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-    return { code: child.exitCode, documents, last: documents.at(-1) ?? {} };
+    return new RunningCommand(child);
   }
+}
+
+async function buildOfFiles({ domain }: Scenario, files: number): Promise<void> {
+  const identity = identityOf('weights');
+  const body = bodyOf({ bytes: 64 * 1024 });
+  const producer = producerOf(identity, async (writer) => {
+    for (let file = 1; file <= files; file += 1) {
+      const name = `weights-${String(file).padStart(5, '0')}.safetensors`;
+      const payload = await writer.openPayload(name, [tensorSpec(`body.${file}`, [body.length])]);
+      await payload.write(`body.${file}`, body);
+      await payload.close();
+    }
+    return metadataOfTests;
+  });
+  const result = await getOrBuild(domain, identity, producer, { deadline: null });
+  if ('lease' in result) result.lease.close();
+}
+
+/** A command whose documents are read as they come. */
+export class RunningCommand {
+  readonly documents: Record<string, unknown>[] = [];
+  readonly ended: Promise<Run>;
+  readonly #child: ChildProcess;
+  #waiting: (() => void)[] = [];
+  #over = false;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    const { stdout } = child;
+    if (stdout === null) throw new Error('stdout is no pipe');
+    createInterface({ input: stdout }).on('line', (line) => {
+      this.documents.push(JSON.parse(line) as Record<string, unknown>);
+      this.#wake();
+    });
+    this.ended = once(child, 'close').then(() => {
+      this.#over = true;
+      this.#wake();
+      return { code: child.exitCode, documents: this.documents, last: this.documents.at(-1) ?? {} };
+    });
+  }
+
+  /** The first document that is meant, as soon as it is there. Rejects when the command ends without it. */
+  async until(isMeant: (document: Record<string, unknown>) => boolean): Promise<Record<string, unknown>> {
+    for (;;) {
+      const found = this.documents.find(isMeant);
+      if (found !== undefined) return found;
+      if (this.#over) throw new Error(`it ended without: ${JSON.stringify(this.documents.at(-1))}`);
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+
+  async untilState(state: string): Promise<void> {
+    await this.until((document) => document['event'] === 'state' && document['state'] === state);
+  }
+
+  /** Of the registrar. */
+  async registrar(): Promise<number> {
+    return Number((await this.until(({ event }) => event === 'started'))['pid']);
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+}
+
+/** Waits for a condition that another process brings about. */
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+export function isThere(pid: number): boolean {
+  return startTicksOf(pid) !== null;
 }
