@@ -40,7 +40,10 @@ export const settings = z.object({
 });
 export type Settings = z.infer<typeof settings>;
 
-export const settingsChange = z.strictObject({ theme: z.enum(themes).optional() });
+export const settingsChange = z.strictObject({
+  theme: z.enum(themes).optional(),
+  cudaLibrary: pathText.nullable().optional(),
+});
 
 export const activityKinds = [
   'app',
@@ -88,6 +91,8 @@ export const appEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('settings'), settings }),
   /** A build started, entered a phase, ended or was dismissed. */
   z.object({ type: z.literal('builds') }),
+  /** A registration started, changed its state or ended. */
+  z.object({ type: z.literal('registrations') }),
 ]);
 export type AppEvent = z.infer<typeof appEvent>;
 

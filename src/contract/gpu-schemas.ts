@@ -209,10 +209,13 @@ export type WorkerProgress = z.infer<typeof workerProgress>;
 export const logRequest = z.strictObject({ path: pathText });
 export const logEvent = z.object({ workers: listOf(workerProgress) });
 
-export const diagnosisRequest = z.discriminatedUnion('of', [
-  z.strictObject({ of: z.literal('session'), id: registrationId }),
-  z.strictObject({ of: z.literal('process'), pid: z.int().min(1).max(4_194_304) }),
-]);
+/** A registration of this program's kind, or any process. */
+export const diagnosisRequest = z
+  .strictObject({
+    id: registrationId.optional(),
+    pid: z.int().min(1).max(4_194_304).optional(),
+  })
+  .refine(({ id, pid }) => (id === undefined) !== (pid === undefined), 'either an id or a pid is needed');
 export const diagnosis = z.object({
   findings: listOf(diagnosisFinding),
   /** Everything that was looked at, as JSON. */

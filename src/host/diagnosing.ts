@@ -41,7 +41,7 @@ export async function diagnoseProcess(
   pid: number,
   told: SessionEvidence | null = null,
 ): Promise<DiagnosedSession> {
-  const own = gpus.runs.list().findLast((record) => processOf(record)?.pid === pid && isAlive(record));
+  const own = gpus.runs.live().findLast((record) => processOf(record)?.pid === pid);
   if (own !== undefined) return await diagnoseSession(gpus, own.head.session);
   return await diagnoseWith(gpus, { pid, payload: null, artifact: null }, told, null);
 }

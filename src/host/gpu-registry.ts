@@ -137,7 +137,7 @@ export class GpuRegistry {
   }
 
   #isAnyStuck(uuids: readonly string[]): boolean {
-    const records = this.runs.list();
+    const records = this.runs.live();
     return uuids.some((uuid) => stuckOn(uuid, records) !== null);
   }
 

@@ -41,7 +41,7 @@ export function startRegistration(
     const words = `This platform refused registration for ${gpu.name} with this driver before, so it was not tried again. Bounded staging is used. A new driver version is tried anew.`;
     return succeeded({ kind: 'staging', id, reason: reason('platform_forbids', words) });
   }
-  const stuck = stuckOn(gpu.uuid, gpus.runs.list());
+  const stuck = stuckOn(gpu.uuid, gpus.runs.live());
   if (stuck !== null) return failed(stuckFailure(stuck));
   const record = gpus.runs.begin({
     session: id,

@@ -20,7 +20,7 @@ import {
 } from './evidence.ts';
 import type { EvidenceRequest } from './evidence-gathering.ts';
 import { readKernelLog } from './kernel-log.ts';
-import { insideSinceMs, isAlive, processOf, RunFolder } from './run-record.ts';
+import { insideSinceMs, processOf, RunFolder } from './run-record.ts';
 
 native.setParentDeathSignal(constants.signals.SIGKILL);
 process.stdin.on('end', () => process.exit(1));
@@ -87,7 +87,7 @@ function othersAt(
   own: number | null,
 ): Evidence['others'] {
   if (artifact === null) return [];
-  const records = new RunFolder(state).list().filter((record) => isAlive(record));
+  const records = new RunFolder(state).live();
   return holdersOfFile(join(artifact.root, 'locks', artifactLock(artifact.key)), '/proc', 'name')
     .filter(({ pid }) => pid !== own && pid !== 0)
     .map(({ pid }) => {

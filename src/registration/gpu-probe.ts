@@ -61,7 +61,7 @@ export async function probeGpus({
   only,
   deadlineMs = 10_000,
 }: ProbeOptions): Promise<Outcome<FoundGpus>> {
-  const stuck = stuckProbe(only, runs.list());
+  const stuck = stuckProbe(only, runs.live());
   if (stuck !== null) return failed(stuckFailure(stuck));
   const session = newSession(Date.now());
   const head = {

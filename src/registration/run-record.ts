@@ -55,15 +55,30 @@ export class RunFolder {
     return this.#names().flatMap((name) => this.read(name.slice(0, -suffix.length)) ?? []);
   }
 
+  /** Those whose process is there. The others are not even parsed: there can be many, and long ones. */
+  live(proc = '/proc'): RunRecord[] {
+    return this.#names().flatMap((name) => {
+      const text = this.#text(name.slice(0, -suffix.length));
+      const at = text?.lastIndexOf('{"event":"started"') ?? -1;
+      if (text === null || at < 0) return [];
+      const started = parseRecord(`{"session":""}\n${text.slice(at, text.indexOf('\n', at))}`);
+      if (started === null || !isAlive(started, proc)) return [];
+      return parseRecord(text) ?? [];
+    });
+  }
+
   read(session: string): RunRecord | null {
+    const text = this.#text(session);
+    return text === null ? null : parseRecord(text);
+  }
+
+  #text(session: string): string | null {
     if (!/^[\w-]{1,64}$/.test(session)) return null;
-    let text: string;
     try {
-      text = readFileSync(this.recordPath(session), 'utf8');
+      return readFileSync(this.recordPath(session), 'utf8');
     } catch {
       return null;
     }
-    return parseRecord(text);
   }
 
   #names(): string[] {

@@ -94,8 +94,12 @@ export class LockTable {
 }
 
 /** The state of every lock file of a domain, in name order. */
-export async function lockStates(root: string, proc = '/proc'): Promise<LockState[]> {
-  return await withLocks(root, proc, async (directory, stateOf) => {
+export async function lockStates(
+  root: string,
+  proc = '/proc',
+  names: Names = 'command-line',
+): Promise<LockState[]> {
+  return await withLocks(root, proc, names, async (directory, stateOf) => {
     const states: LockState[] = [];
     for (const { name, stat } of await native.listTree(directory)) {
       // Lock files are never removed, so there can be many thousand: others get their turn in between.
@@ -113,7 +117,7 @@ export async function namedLockStates(
   names: readonly string[],
   proc = '/proc',
 ): Promise<LockState[]> {
-  return await withLocks(root, proc, (directory, stateOf) =>
+  return await withLocks(root, proc, 'command-line', (directory, stateOf) =>
     names.flatMap((name) => {
       const stat = statChild(directory, name);
       const state = stat === null ? null : stateOf(name, stat);
@@ -125,12 +129,13 @@ export async function namedLockStates(
 async function withLocks<T>(
   root: string,
   proc: string,
+  holderNames: Names,
   use: (directory: number, stateOf: (name: string, stat: Stat) => LockState | null) => Promise<T> | T,
 ): Promise<T> {
   const path = join(root, 'locks');
   const directory = native.open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
-    const table = new LockTable(proc);
+    const table = new LockTable(proc, holderNames);
     const device = mountDevice(path, proc);
     return await use(directory, (name, stat) => {
       const meaning = meaningOf(name);

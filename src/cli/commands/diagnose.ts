@@ -1,11 +1,9 @@
 /** `weightroom diagnose`: why a registration, a process or a worker does not get on, with evidence. */
-import { userInfo } from 'node:os';
 import { isSystemError } from '#native';
 import { failure, FailureError } from '../../contract/failure.ts';
-import { homeOf } from '../../host/default-paths.ts';
+import { bundleDiagnosis } from '../../host/bundling.ts';
 import { diagnoseProcess, diagnoseSession, type DiagnosedSession } from '../../host/diagnosing.ts';
 import { workerEvidence } from '../../host/worker-evidence.ts';
-import { writeBundle } from '../../registration/bundle.ts';
 import { LogFollower } from '../../registration/log-follower.ts';
 import { WorkerLog, type WorkerState } from '../../registration/worker-log.ts';
 import type { Command, Invocation } from '../command.ts';
@@ -122,24 +120,7 @@ async function bundle(
 ): Promise<void> {
   const path = given.text('bundle');
   if (path === undefined) return;
-  const { kernel } = found.full;
-  try {
-    const content = {
-      title: 'Weightroom: diagnosis of a registration',
-      versions: { node: process.versions.node, kernel: kernel.release, driver: kernel.driver },
-      flags: [],
-      findings: found.findings,
-      evidence: found.full,
-      record: found.record,
-      workers,
-    };
-    await writeBundle(path, content, { home: homeOf(env), user: userInfo().username });
-  } catch (error) {
-    if (!isSystemError(error)) throw error;
-    throw new FailureError(
-      failure('configuration', 'invalid_config', `The bundle cannot be written: ${error.message}`),
-    );
-  }
+  await bundleDiagnosis(path, found, { env, workers });
   output.note(`Wrote ${path}. Look through it before you send it to anybody.`);
 }
 

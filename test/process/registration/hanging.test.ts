@@ -19,7 +19,7 @@ test('region 3 of 13 on GPU 2 of 4 hangs: the others go on, and ending it frees 
     register: [{ device: 2, call: 3, do: 'hang' }],
   });
   const stuck = scene.startRegister(2, '--parallel', ...wait);
-  await stuck.untilState('stalled');
+  await stuck.untilStalledIn(3);
   const others = await Promise.all([0, 1, 3].map(async (gpu) => await scene.register(gpu, '--parallel')));
   for (const { code, last } of others) {
     expect({ code, state: last['state'], regions: last['regions'] }).toEqual({
@@ -50,7 +50,7 @@ test('whoever waits for a file behind a stuck registrar gets its turn when that 
     register: [{ device: 2, call: 3, do: 'hang' }],
   });
   const stuck = scene.startRegister(2, ...wait);
-  await stuck.untilState('stalled');
+  await stuck.untilStalledIn(3);
   const behind = scene.startRegister(0, ...wait);
   const waiting = await behind.until(({ event }) => event === 'waiting');
   expect(waiting).toMatchObject({
@@ -65,7 +65,7 @@ test('whoever waits for a file behind a stuck registrar gets its turn when that 
 
 test('a registrar that is deaf to SIGTERM is killed with --force (R9)', async () => {
   const scene = await RegistrationScene.make({ register: [{ call: 2, do: 'hang-ignoring-sigterm' }] });
-  const running = scene.startRegister(0, '--stall-after', '500ms', '--force');
+  const running = scene.startRegister(0, '--stall-after', '5s', '--force');
   const pid = await running.registrar();
   const { code, last } = await running.ended;
   expect({ code, state: last['state'], released: last['lease_released'] }).toEqual({
@@ -80,7 +80,7 @@ test('a registrar that is deaf to SIGTERM is killed with --force (R9)', async ()
 
 test('without --force it is said that the lease is still held', async () => {
   const scene = await RegistrationScene.make({ register: [{ call: 2, do: 'hang-ignoring-sigterm' }] });
-  const { code, last } = await scene.register(0, '--stall-after', '500ms');
+  const { code, last } = await scene.register(0, '--stall-after', '5s');
   expect({ code, state: last['state'], released: last['lease_released'] }).toEqual({
     code: 4,
     state: 'stalled',
@@ -94,7 +94,7 @@ test.each(['hang', 'hang-ignoring-sigterm', 'hang-uninterruptible'])(
     const scene = await RegistrationScene.make({ register: [{ call: 2, do: action }] });
     const running = scene.startRegister(0, ...wait);
     const pid = await running.registrar();
-    await running.untilState('stalled');
+    await running.untilStalledIn(2);
     expect(await scene.scenario.heldLocks()).not.toEqual([]);
     running.kill('SIGKILL');
     await until(() => !isThere(pid));
@@ -114,7 +114,8 @@ test('a process that survives SIGKILL is unkillable, and its lease is not said t
     killAfterMs: 100,
     kill: (child, signal) => void (signal === 'SIGKILL' || child.kill(signal)),
     onEvent: (event) => {
-      if (event.event === 'view' && event.view.state === 'stalled') stalled.resolve();
+      if (event.event !== 'view' || event.view.lastEntered?.chunk !== 2) return;
+      if (event.view.state === 'stalled') stalled.resolve();
     },
   };
   const wish = { root: scene.scenario.root, key: scene.key, gpu, chunkBytes: 1024 ** 2, parallel: false };
@@ -138,7 +139,7 @@ test('a GPU whose probe is stuck is not asked again, and the others are listed (
   const scene = await RegistrationScene.make();
   await scene.weightroom('gpu', 'list');
   scene.configure({ init: [{ device: 2, do: 'hang-ignoring-sigterm' }] });
-  const gpus = await registryOf(scene, 3000);
+  const gpus = await registryOf(scene, 6000);
   const probes = (): number => scene.addresses('cuInit').length;
   const first = await gpus.list();
   const stuck = gpus.runs.list().flatMap((record) => processOf(record) ?? []);
@@ -157,7 +158,7 @@ test('a stuck registration is diagnosed by its session and by its process, and b
   const scene = await RegistrationScene.make({ register: [{ call: 2, do: 'hang-uninterruptible' }] });
   const running = scene.startRegister(0, ...wait);
   const pid = await running.registrar();
-  await running.untilState('stalled');
+  await running.untilStalledIn(2);
   const session = String(running.documents[0]?.['session']);
   expect(session).not.toBe('null');
   const path = join(scene.folder, 'bundle.tar.gz');

@@ -201,8 +201,13 @@ export class RunningCommand {
     }
   }
 
-  async untilState(state: string): Promise<void> {
-    await this.until((document) => document['event'] === 'state' && document['state'] === state);
+  /** In its call number `call`, counted from 1: before that a busy machine can look like a stall too. */
+  async untilStalledIn(call: number): Promise<void> {
+    await this.until((document) => {
+      if (document['event'] !== 'state' || document['state'] !== 'stalled') return false;
+      const before = this.documents.slice(0, this.documents.indexOf(document));
+      return before.filter(({ event }) => event === 'entering').length === call;
+    });
   }
 
   /** Of the registrar. */
