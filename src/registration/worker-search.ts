@@ -30,7 +30,7 @@ export async function findWorkers(search: WorkerSearch, deadlineMs = 5000): Prom
     const worker = line as FoundWorker;
     found.set(worker.pid, worker);
   });
-  const timer = setTimeout(child.stop, deadlineMs);
+  const timer = setTimeout(() => child.stop(), deadlineMs);
   await child.gone;
   clearTimeout(timer);
   return [...found.values()].sort((a, b) => a.pid - b.pid);
