@@ -19,6 +19,7 @@ export interface Command {
 const pages: readonly { readonly route: Route; readonly icon: IconName }[] = [
   { route: { page: 'workstation' }, icon: 'workstation' },
   { route: { page: 'builds' }, icon: 'builds' },
+  { route: { page: 'cleanup', root: null }, icon: 'cleanup' },
   { route: { page: 'activity' }, icon: 'activity' },
   { route: { page: 'settings' }, icon: 'settings' },
 ];
@@ -41,6 +42,9 @@ export function commandsOf(desk: Desk): Command[] {
       const icon = state === 'online' ? 'store' : 'offline';
       return { id: root, group: 'Stores', icon, words: name, detail: root, run: go({ page: 'store', root }) };
     }),
+    ...desk.stores.all
+      .filter(({ state }) => state === 'online')
+      .map(({ root, name }) => action('Clean up', 'cleanup', go({ page: 'cleanup', root }), name)),
     action('Create a store', 'plus', go({ page: 'create-store' })),
     action('Open a store', 'folder', go({ page: 'open-store' })),
     action('Start a build', 'play', go({ page: 'new-build', root: null, checkpoint: null })),

@@ -9,6 +9,7 @@ export type Route =
   | { readonly page: 'artifact'; readonly root: string; readonly key: string }
   | { readonly page: 'builds' }
   | { readonly page: 'new-build'; readonly root: string | null; readonly checkpoint: string | null }
+  | { readonly page: 'cleanup'; readonly root: string | null }
   | { readonly page: 'activity' }
   | { readonly page: 'settings' }
   | { readonly page: 'unknown'; readonly address: string };
@@ -27,6 +28,8 @@ export function hrefOf(route: Route): string {
       if (route.checkpoint !== null) query.set('checkpoint', route.checkpoint);
       return query.size === 0 ? '#/builds/new' : `#/builds/new?${query.toString()}`;
     }
+    case 'cleanup':
+      return route.root === null ? '#/cleanup' : `#/cleanup/${encodeURIComponent(route.root)}`;
     case 'unknown':
       return '#/';
     default:
@@ -50,6 +53,8 @@ export function routeOf(hash: string): Route {
     const page = simple.find((name) => name === first);
     if (page !== undefined) return { page };
   }
+  if (path === 'cleanup') return { page: 'cleanup', root: null };
+  if (first === 'cleanup' && root !== null && parts.length === 2) return { page: 'cleanup', root };
   if (first === 'store' && root !== null && parts.length === 2) return { page: 'store', root };
   if (first === 'store' && root !== null && third === 'artifact' && /^[0-9a-f]{64}$/.test(fourth ?? '')) {
     return { page: 'artifact', root, key: fourth as string };

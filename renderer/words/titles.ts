@@ -18,6 +18,8 @@ export function titleOf(route: Route): string {
       return 'Builds';
     case 'new-build':
       return 'Start a build';
+    case 'cleanup':
+      return 'Clean up';
     case 'activity':
       return 'Activity';
     case 'settings':

@@ -54,6 +54,8 @@ export const activityKinds = [
   'build-ended',
   'artifact-verified',
   'artifact-removed',
+  'artifact-restored',
+  'store-cleaned',
   'settings',
   'bug',
 ] as const;

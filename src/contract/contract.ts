@@ -7,7 +7,8 @@
  * - A failure is one typed error, `FAILURE`, with the Failure as its data; see call-failure.ts. Any other error
  *   is a lost connection or a bug.
  * - `streamOf` is a sequence of events. One that belongs to a piece of work ends with its result; the others
- *   run until the caller leaves. A caller that leaves stops only what it owns: a verification, never a build.
+ *   run until the caller leaves. A caller that leaves stops only what it owns: a verification, a cleanup, never a
+ *   build.
  * - Plain JSON only: moments are milliseconds since 1970, sizes are bytes, what is unknown is null.
  */
 import { eventIterator, oc, type ContractRouterClient } from '@orpc/contract';
@@ -16,6 +17,7 @@ import * as app from './app-schemas.ts';
 import * as artifacts from './artifact-schemas.ts';
 import * as builds from './build-schemas.ts';
 import { failureErrorCode } from './call-failure.ts';
+import * as cleanups from './cleanup-schemas.ts';
 import * as domains from './domain-schemas.ts';
 import * as gpus from './gpu-schemas.ts';
 import * as stores from './store-schemas.ts';
@@ -56,6 +58,16 @@ export const contract = {
     verify: call.input(artifacts.verifyRequest).output(streamOf(artifacts.verificationEvent)),
     /** Never waits for and never interrupts anybody who builds or uses it. */
     remove: call.input(artifacts.artifactRequest).output(artifacts.removal),
+  },
+  cleanup: {
+    /** Changes nothing and takes no lock. The plan is kept for whoever then applies it. */
+    plan: call.input(cleanups.planRequest).output(cleanups.cleanupPlan),
+    /** More of the lines of one group. */
+    entries: call.input(cleanups.planEntriesRequest).output(cleanups.planEntries),
+    /** Leaving stops it between two entries; what went is gone. */
+    apply: call.input(cleanups.applyRequest).output(streamOf(cleanups.cleanupEvent)),
+    /** A quarantined entry that verifies in full goes back, where its key is free. Leaving gives it up. */
+    restore: call.input(cleanups.restoreRequest).output(streamOf(cleanups.restorationEvent)),
   },
   builds: {
     /** Reads headers only. What is wrong with the checkpoint is an answer and not a failure. */

@@ -19,7 +19,7 @@ export interface DeskContext {
 export type DeskRouter = Router<DeskContract, DeskContext>;
 
 export function deskRouter(workstation: Workstation): DeskRouter {
-  const { activity, builds, env, gpus, registrations, settings, stores } = workstation;
+  const { activity, builds, cleaning, env, gpus, registrations, settings, stores } = workstation;
   const translate = (error: unknown): unknown => callError(error, workstation.reportBug);
   const desk = implement(contract)
     .$context<DeskContext>()
@@ -71,6 +71,20 @@ export function deskRouter(workstation: Workstation): DeskRouter {
       ),
       remove: desk.artifact.remove.handler(
         async ({ input }) => await workstation.removeArtifact(stores.get(input.root), input.key),
+      ),
+    },
+    cleanup: {
+      plan: desk.cleanup.plan.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ cleanup }) => cleanup.plan(input)),
+      ),
+      entries: desk.cleanup.entries.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ cleanup }) => cleanup.entries(input)),
+      ),
+      apply: desk.cleanup.apply.handler(({ input, signal }) =>
+        cleaning.apply(stores.get(input.root), input.planId, signal),
+      ),
+      restore: desk.cleanup.restore.handler(({ input, signal }) =>
+        cleaning.restore(stores.get(input.root), input, signal),
       ),
     },
     builds: {

@@ -6,6 +6,7 @@
 import type { ContractRouterClient } from '@orpc/contract';
 import { z } from 'zod';
 import { buildElsewhere } from '../contract/build-schemas.ts';
+import { applyRequest } from '../contract/cleanup-schemas.ts';
 import { call, contract } from '../contract/contract.ts';
 import { domainChange } from '../contract/domain-schemas.ts';
 import { store } from '../contract/store-schemas.ts';
@@ -24,6 +25,9 @@ export const storeContract = {
   touch: call.output(z.null()),
   domain: contract.domain,
   artifact: contract.artifact,
+  cleanup: contract.cleanup,
+  /** Between two entries, with its summary; `cleanup.apply` that is left tells none. */
+  stopCleanup: call.input(applyRequest.pick({ planId: true })).output(z.null()),
 };
 
 export type StoreContract = typeof storeContract;

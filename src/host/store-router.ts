@@ -10,6 +10,8 @@ import { callError } from './call-errors.ts';
 import { EventStream } from './event-stream.ts';
 import { heldLocks } from './held-locks.ts';
 import { valueOf } from './outcomes.ts';
+import { restorationStream } from './restoration-stream.ts';
+import { StoreCleaning } from './store-cleaning.ts';
 import { storeContract, type StoreContract } from './store-contract.ts';
 import { treemapOf } from './treemap.ts';
 import { verificationStream } from './verification-stream.ts';
@@ -25,6 +27,7 @@ export interface StoreRouterOptions {
 
 export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOptions): StoreRouter {
   const artifacts = new ArtifactReader();
+  const cleaning = new StoreCleaning(store, { now, history: null });
   const translate = (error: unknown): unknown => callError(error, onBug);
   const answer = implement(storeContract).use(async ({ next }) => {
     try {
@@ -103,5 +106,25 @@ export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOpti
         return removal;
       }),
     },
+    cleanup: {
+      plan: answer.cleanup.plan.handler(async ({ input }) => await cleaning.plan(input)),
+      entries: answer.cleanup.entries.handler(({ input }) => cleaning.entries(input)),
+      apply: answer.cleanup.apply.handler(async function* ({ input, signal }) {
+        try {
+          yield* cleaning.apply(input.planId, signal);
+        } catch (error) {
+          throw translate(error);
+        }
+      }),
+      restore: answer.cleanup.restore.handler(async ({ input: { name }, signal }) => {
+        const { domain, snapshot } = await store.online();
+        const bytes = snapshot.rows.find(({ id }) => id === `quarantined/${name}`)?.bytes ?? 0;
+        return restorationStream(domain, { name, bytes, signal, translate, onEnd: () => store.touch() });
+      }),
+    },
+    stopCleanup: answer.stopCleanup.handler(({ input }) => {
+      cleaning.stop(input.planId);
+      return null;
+    }),
   });
 }

@@ -30,6 +30,7 @@ import { defaultPaths, homeOf, type DefaultPaths, type Environment } from './def
 import { DeskBuilds } from './desk-builds.ts';
 import { DeskRegistrations } from './desk-registrations.ts';
 import { followLog, listWorkers } from './desk-workers.ts';
+import { DeskCleaning } from './desk-cleaning.ts';
 import { EventStream } from './event-stream.ts';
 import { GpuRegistry } from './gpu-registry.ts';
 import { withBuilds } from './held-locks.ts';
@@ -63,6 +64,7 @@ export class Workstation {
   readonly builds = new DeskBuilds();
   readonly gpus: GpuRegistry;
   readonly registrations: DeskRegistrations;
+  readonly cleaning: DeskCleaning;
   readonly now: () => number;
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
@@ -88,6 +90,7 @@ export class Workstation {
     this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
     this.gpus = new GpuRegistry({ settings: this.settings, paths: this.paths });
     this.registrations = new DeskRegistrations(this.gpus, { now, onBug: this.reportBug });
+    this.cleaning = new DeskCleaning({ activity: this.activity, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
       this.#known(build.root)?.touch();

@@ -37,6 +37,7 @@ const store = `#/store/${encodeURIComponent(root)}`;
 const artifactAt = (n: number): string => `${store}/artifact/${keyOf(`artifact ${n}`)}`;
 const checkpointAt = (path: string): string => `#/builds/new?checkpoint=${encodeURIComponent(path)}`;
 
+const cleanupPage = `#/cleanup/${encodeURIComponent(root)}`;
 const heading = (name: string | RegExp) => (page: Page) => [page.getByRole('heading', { name })];
 const text = (words: string | RegExp) => (page: Page) => [page.getByText(words).first()];
 const storeIsThere = (page: Page): Locator[] => [
@@ -70,7 +71,8 @@ function unreadable(): FakeDesk {
     retryable: true,
     details: { errno: 'EIO' },
   });
-  for (const call of ['domain.inventory', 'domain.summary', 'domain.locks']) desk.failures.set(call, why);
+  for (const call of ['cleanup.plan', 'domain.inventory', 'domain.summary', 'domain.locks'])
+    desk.failures.set(call, why);
   return desk;
 }
 
@@ -278,6 +280,79 @@ export const pageStates: Readonly<Record<string, PageState>> = {
       await page.getByRole('button', { name: 'notes' }).waitFor();
     },
   },
+  cleanup: { hash: cleanupPage, ready: heading('What goes') },
+  'cleanup-published': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page) => {
+      await page.getByRole('switch', { name: 'Denied artifacts' }).click();
+      await page.getByRole('switch', { name: 'Superseded artifacts' }).click();
+      await page.getByText('newer and the same').first().waitFor();
+    },
+  },
+  'cleanup-stores': { hash: '#/cleanup', ready: heading('Which store?') },
+  'cleanup-running': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page, { desk }) => {
+      desk.paceMs = 60_000;
+      await page.getByRole('button', { name: /^Remove/ }).click();
+      await page.getByText('Removed', { exact: true }).waitFor();
+    },
+  },
+  'cleanup-done': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page, { desk }) => {
+      desk.paceMs = 0;
+      await page.getByRole('button', { name: /^Remove/ }).click();
+      await page.getByRole('heading', { name: 'What happened' }).waitFor();
+    },
+  },
+  'cleanup-restoring': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page, { desk }) => {
+      desk.paceMs = 60_000;
+      await page
+        .getByRole('button', { name: /^Restore/ })
+        .first()
+        .click();
+      await page.getByText('0% ·').waitFor();
+    },
+  },
+  'cleanup-not-restored': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page, { desk }) => {
+      const message = 'weights-00001.safetensors is not what the manifest says: 1 of 4 files differs.';
+      desk.failures.set('cleanup.restore', failure('validation', 'checksum_mismatch', message));
+      await page
+        .getByRole('button', { name: /^Restore/ })
+        .first()
+        .click();
+      await page.getByText('It was not restored').waitFor();
+    },
+  },
+  'cleanup-changed': {
+    hash: cleanupPage,
+    ready: heading('What goes'),
+    act: async (page, { desk }) => {
+      desk.touch();
+      await page.getByText('The store has changed since this plan was made.').waitFor();
+    },
+  },
+  'cleanup-empty': {
+    hash: '#/cleanup',
+    desk: emptyStore,
+    ready: text('Nothing can go'),
+  },
+  'cleanup-loading': {
+    hash: cleanupPage,
+    desk: silentAbout('cleanup.plan'),
+    ready: text('Looking what can go…'),
+  },
+  'cleanup-failed': { hash: cleanupPage, desk: unreadable, ready: text('What can go is not known') },
   activity: { hash: '#/activity', ready: text('weights-old went offline.') },
   'activity-empty': {
     hash: '#/activity',

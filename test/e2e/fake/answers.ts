@@ -1,4 +1,5 @@
 /** What a made-up host answers where a test says nothing else. */
+import type { RestorationEvent } from '../../../src/contract/cleanup-schemas.ts';
 import type { VerificationEvent } from '../../../src/contract/artifact-schemas.ts';
 import type { StoreCheck, StorePlan } from '../../../src/contract/store-schemas.ts';
 import { gib } from './units.ts';
@@ -58,4 +59,18 @@ export function verificationOf(key: string): VerificationEvent[] {
     failure: null,
   } as const;
   return [...progress, { type: 'result', result }];
+}
+
+export function restorationOf(key: string): RestorationEvent[] {
+  const totalBytes = 4 * gib;
+  const rates = { bytesPerSecond: 2.1 * gib, secondsLeft: 1 };
+  return [
+    ...[0, 1, 2, 3].map((n): RestorationEvent => ({
+      type: 'progress',
+      doneBytes: n * gib,
+      totalBytes,
+      ...rates,
+    })),
+    { type: 'result', key, payloadBytes: totalBytes },
+  ];
 }

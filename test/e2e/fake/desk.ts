@@ -2,11 +2,13 @@
 import type { ActivityEntry, AppEvent, Settings } from '../../../src/contract/app-schemas.ts';
 import type { Artifact, VerificationEvent } from '../../../src/contract/artifact-schemas.ts';
 import type { Build, BuildList, BuildRequest } from '../../../src/contract/build-schemas.ts';
+import type { CleanupEvent, CleanupPlan, RestorationEvent } from '../../../src/contract/cleanup-schemas.ts';
 import type { DomainLocks, InventoryRow } from '../../../src/contract/domain-schemas.ts';
 import { failure, type Failure } from '../../../src/contract/failure.ts';
 import type { Store, StoreCheck, StorePlan } from '../../../src/contract/store-schemas.ts';
-import { checkOf, verificationOf } from './answers.ts';
+import { checkOf, restorationOf, verificationOf } from './answers.ts';
 import { artifact, tensors } from './artifacts.ts';
+import { cleaningOf } from './cleanups.ts';
 
 export interface FakeStore {
   store: Store;
@@ -23,13 +25,17 @@ export class FakeDesk {
   locks: DomainLocks = { measuredAtMs: Date.now(), held: [], free: 3 };
   check: (plan: StorePlan) => StoreCheck = checkOf;
   verification: (key: string) => Iterable<VerificationEvent> = verificationOf;
+  /** The newest; the only one that can be applied. */
+  plan: CleanupPlan | null = null;
+  cleaning: (plan: CleanupPlan) => Iterable<CleanupEvent> = cleaningOf;
+  restoration: (key: string) => Iterable<RestorationEvent> = restorationOf;
   artifact: (root: string, row: InventoryRow) => Artifact = (root, row) => artifact(root, row, this.tensors);
   /** Calls, by their names in the contract, that get no answer. */
   readonly silent = new Set<string>();
   /** Calls that fail, and how. */
   readonly failures = new Map<string, Failure>();
   tensors = tensors(1200);
-  /** Between two events of a verification. */
+  /** Between two events of a verification, a cleanup or a restoration. */
   paceMs = 50;
   started: BuildRequest[] = [];
   readonly #listeners = new Set<() => void>();

@@ -7,6 +7,7 @@ import type { InventoryRow } from '../../../src/contract/domain-schemas.ts';
 import { failure, type Failure } from '../../../src/contract/failure.ts';
 import type { DeskContext, DeskRouter } from '../../../src/host/desk-router.ts';
 import { build, inspection } from './builds.ts';
+import { planOf } from './cleanups.ts';
 import { failing, type FakeDesk } from './desk.ts';
 import { storeOf, treemap } from './stores.ts';
 import { gib, minute } from './units.ts';
@@ -141,6 +142,49 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
         found.rows = found.rows.filter((other) => other !== row);
         desk.touch();
         return { removed: row !== undefined, removedBytes: row?.bytes ?? 0 };
+      }),
+    },
+    cleanup: {
+      plan: os.cleanup.plan.handler(({ input }) => {
+        const { rows } = desk.find(input.root);
+        desk.plan = planOf(input.root, rows, input, desk.revision);
+        return desk.plan;
+      }),
+      entries: os.cleanup.entries.handler(({ input: { group: name, offset, limit } }) => {
+        const entries = desk.plan?.groups.find(({ group }) => group === name)?.entries ?? [];
+        return { total: entries.length, offset, rows: entries.slice(offset, offset + limit) };
+      }),
+      apply: os.cleanup.apply.handler(async function* ({ input }) {
+        const { plan } = desk;
+        if (plan?.id !== input.planId) {
+          throw failing(failure('lifecycle', 'quarantine_failed', 'this plan is not known any more.'));
+        }
+        const found = desk.find(input.root);
+        for (const event of desk.cleaning(plan)) {
+          if (event.type === 'entry' && event.result.status === 'removed') {
+            const { id } = event.result;
+            found.rows = found.rows.filter(({ name }) => !id.endsWith(`/${name}`));
+          }
+          yield event;
+          await new Promise((done) => setTimeout(done, desk.paceMs));
+        }
+        desk.touch();
+      }),
+      restore: os.cleanup.restore.handler(async function* ({ input: { root, name } }) {
+        const found = desk.find(root);
+        const row = found.rows.find((each) => each.name === name);
+        if (row === undefined) {
+          throw failing(failure('lookup', 'local_miss', `there is no quarantine/${name}`));
+        }
+        for (const event of desk.restoration(row.key)) {
+          if (event.type === 'result') {
+            const restored = { ...row, state: 'ready', name: row.key, id: `ready/${row.key}` } as const;
+            found.rows = found.rows.map((each) => (each === row ? { ...restored, served: true } : each));
+            desk.touch();
+          }
+          yield event;
+          await new Promise((done) => setTimeout(done, desk.paceMs));
+        }
       }),
     },
     builds: {

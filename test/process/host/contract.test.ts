@@ -1,4 +1,6 @@
 /** The same session over every transport: the same answers, the same events, the same typed failures. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { isContractProcedure, type AnyContractRouter } from '@orpc/contract';
 import { expect, test } from 'vitest';
 import { failureOf } from '../../../src/contract/call-failure.ts';
@@ -122,6 +124,15 @@ async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
   );
   await note('workers.list', () => client.workers.list());
   await stream('workers.followLog', () => client.workers.followLog({ path: scene.path('nowhere.log') }));
+  leftover(root);
+  await note('cleanup.plan', () => client.cleanup.plan({ root, keepLatest: 0 }));
+  const cleaning = await note('cleanup.plan', () => client.cleanup.plan({ root }));
+  const which = { root, planId: cleaning.id };
+  await note('cleanup.entries', () => client.cleanup.entries({ ...which, group: 'dead-builds' }));
+  await stream('cleanup.apply', () => client.cleanup.apply({ root, planId: 'ab'.repeat(16) }));
+  await stream('cleanup.apply', () => client.cleanup.apply(which));
+  await stream('cleanup.apply', () => client.cleanup.apply(which));
+  await stream('cleanup.restore', () => client.cleanup.restore({ root, name: `${nobodysKey}.nothing.1` }));
 
   const sample = await note('sample.start', () => client.sample.start());
   await stream('builds.watch', () => client.builds.watch(sample));
@@ -138,15 +149,26 @@ async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
   return session.transcript;
 }
 
+/** What a build leaves that is killed. */
+function leftover(root: string): void {
+  const staged = join(root, 'tmp', `${nobodysKey}.1.${'cd'.repeat(16)}`);
+  mkdirSync(staged);
+  writeFileSync(join(staged, 'weights-00001.safetensors'), 'half of it');
+}
+
 /** What differs between two runs of anything: clocks, random names, where the test lies, what the disk has free. */
 function comparable(transcript: readonly Entry[], scene: DeskScene): unknown {
   const text = JSON.stringify(transcript)
     .replaceAll(scene.base, '<base>')
-    .replaceAll(/"(\w*[aA]tMs|elapsedMs|freeBytes|filesystemFreeBytes|revision|pid)":[\d.]+/g, '"$1":0')
+    .replaceAll(
+      /"(\w*[aA]tMs|goodUntilMs|gainedBytes|elapsedMs|freeBytes|filesystemFreeBytes|revision|pid)":[\d.]+/g,
+      '"$1":0',
+    )
     .replaceAll(/"(bytesPerSecond|secondsLeft)":[\d.]+/g, '"$1":null')
     .replaceAll(/("maxStoreBytes|max_store_bytes\\)":\d{11,}/g, '$1":0')
     .replaceAll(/"(id|buildId)":"[0-9-]{8}[0-9a-f-]*"/g, '"$1":"<id>"')
     .replaceAll(/"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"/g, '"<id>"')
+    .replaceAll(/"(id|planId)":"(?!abab)[0-9a-f]{32}"/g, '"$1":"<plan>"')
     .replaceAll(/"uuid":"[0-9a-f]{32}"/g, '"uuid":"<uuid>"')
     .replaceAll(/"transport":"[a-z-]+"/g, '"transport":"<transport>"');
   return JSON.parse(text) as unknown;
