@@ -83,6 +83,7 @@ interface Question {
 }
 
 async function ask(window: BrowserWindow, { message, detail, buttons }: Question): Promise<void> {
+  if (window.isDestroyed()) return;
   const { response } = await dialog.showMessageBox(window, {
     type: 'warning',
     message,
@@ -90,5 +91,5 @@ async function ask(window: BrowserWindow, { message, detail, buttons }: Question
     buttons: buttons.map(([label]) => label),
     defaultId: 0,
   });
-  buttons[response]?.[1]();
+  if (!window.isDestroyed()) buttons[response]?.[1]();
 }

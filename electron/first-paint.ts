@@ -20,6 +20,8 @@ export function firstPaintMs(env: Readonly<Record<string, string | undefined>>):
 export interface FirstPaint {
   readonly painted: (listener: () => void) => void;
   readonly waitMs: number;
+  /** A window that is put away paints nothing, and needs not to. */
+  readonly isSeen: () => boolean;
   /** This start is already the second one. */
   readonly isSoftware: boolean;
   readonly workstation: Pick<Workstation, 'reportProblem'>;
@@ -27,9 +29,15 @@ export interface FirstPaint {
   readonly relaunch: () => void;
 }
 
-export function watchFirstPaint(options: FirstPaint): void {
-  const { painted, waitMs, isSoftware, workstation, fallback, relaunch } = options;
-  const timer = setTimeout(() => {
+/** Returns what ends it. */
+export function watchFirstPaint(options: FirstPaint): () => void {
+  const { painted, waitMs, isSeen, isSoftware, workstation, fallback, relaunch } = options;
+  let timer = setTimeout(look, waitMs);
+  function look(): void {
+    if (!isSeen()) {
+      timer = setTimeout(look, waitMs);
+      return;
+    }
     const seconds = Math.round(waitMs / 1000);
     if (isSoftware) {
       workstation.reportProblem(
@@ -44,7 +52,7 @@ export function watchFirstPaint(options: FirstPaint): void {
       );
       relaunch();
     }
-  }, waitMs);
+  }
   let isFirst = true;
   painted(() => {
     clearTimeout(timer);
@@ -56,4 +64,5 @@ export function watchFirstPaint(options: FirstPaint): void {
     }
     isFirst = false;
   });
+  return () => clearTimeout(timer);
 }

@@ -2,10 +2,11 @@
  * The desktop app, put together: one Workstation, one window, the contract between them. What it starts it ends:
  * quitting cancels its builds and closes its stores before the process goes.
  */
-import { app, BrowserWindow, Menu, screen, session } from 'electron';
+import { app, BrowserWindow, dialog, Menu, nativeTheme, screen, session } from 'electron';
 import { join } from 'node:path';
 import { deskRouter } from '../src/host/desk-router.ts';
-import { homeOf } from '../src/host/default-paths.ts';
+import { defaultPaths, homeOf } from '../src/host/default-paths.ts';
+import { makePrivateFolder } from '../src/host/durable-file.ts';
 import { RpcServer } from '../src/host/rpc-connection.ts';
 import { builtPages } from '../src/host/serving.ts';
 import { StaticFiles } from '../src/host/static-files.ts';
@@ -25,12 +26,24 @@ import { WindowState } from './window-state.ts';
 const preload = join(import.meta.dirname, '..', 'dist', 'electron', 'preload.cjs');
 const env = process.env;
 
+// Electron's own files lie beside ours, and not where its name would put them.
+const profile = join(defaultPaths(env).state, 'electron');
+makePrivateFolder(profile);
+app.setName('Weightroom');
+app.setPath('userData', profile);
 app.enableSandbox();
 if (app.commandLine.hasSwitch(softwareRendering)) app.disableHardwareAcceleration();
 registerPageScheme();
 guardEveryPage();
-if (app.requestSingleInstanceLock()) void run();
+if (app.requestSingleInstanceLock()) run().catch(giveUp);
 else app.quit();
+
+/** Electron leaves a program that failed to start on the screen with nothing to see. */
+function giveUp(error: unknown): void {
+  console.error(error);
+  dialog.showErrorBox('Weightroom can’t start', error instanceof Error ? error.message : String(error));
+  app.exit(1);
+}
 
 async function run(): Promise<void> {
   await app.whenReady();
@@ -49,6 +62,10 @@ async function run(): Promise<void> {
   serveDeskPort(rpc, own);
   const fallback = new BrowserFallback(rpc, env, workstation);
   watchHelperProcesses(workstation);
+  const unsafe = sandboxSwitchedOff();
+  if (unsafe !== null) {
+    workstation.reportProblem('app', `The window runs without Chromium’s sandbox, because of ${unsafe}.`);
+  }
   const state = new WindowState(join(workstation.paths.state, 'window.json'));
   await state.read();
 
@@ -57,14 +74,19 @@ async function run(): Promise<void> {
       ...state.bounds(screen.getAllDisplays().map(({ workArea }) => workArea)),
       minWidth: 720,
       minHeight: 480,
-      // Nothing is shown before there is something to see.
-      show: false,
+      // The page's own ground, so that nothing flashes. A window that is hidden until it has painted would not tell
+      // one that never does from one that nobody sees.
+      backgroundColor: grounds[isDark(workstation) ? 'dark' : 'light'],
       title: 'Weightroom',
       webPreferences: webPreferences(preload),
     });
     state.follow(opened);
     watchCrashes(opened, workstation, fallback);
-    opened.once('ready-to-show', () => opened.show());
+    opened.on('close', (event) => {
+      if (quitting.mayClose()) return;
+      event.preventDefault();
+      app.quit();
+    });
     opened.on('closed', () => {
       window = null;
     });
@@ -84,12 +106,18 @@ async function run(): Promise<void> {
   app.on('second-instance', () => show());
   app.on('activate', () => show());
   app.on('window-all-closed', () => app.quit());
-  askBeforeQuitting(
+  const quitting = askBeforeQuitting(
     workstation,
     () => window,
     async () => {
-      await fallback.close();
-      await workstation.close();
+      // Whoever starts the app from here on gets one that does not end.
+      app.releaseSingleInstanceLock();
+      stopWatching();
+      try {
+        await fallback.close();
+      } finally {
+        await workstation.close();
+      }
     },
   );
   notifyOf(workstation.activity.added, () => window?.isFocused() ?? false, show);
@@ -98,9 +126,10 @@ async function run(): Promise<void> {
       menuTemplate({ show, openInBrowser: () => fallback.open(), isPackaged: app.isPackaged }),
     ),
   );
-  watchFirstPaint({
+  const stopWatching = watchFirstPaint({
     painted: (listener) => onPainted(own, listener),
     waitMs: firstPaintMs(env),
+    isSeen: () => window !== null && window.isVisible() && !window.isMinimized(),
     isSoftware: app.commandLine.hasSwitch(softwareRendering),
     fallback,
     workstation,
@@ -110,6 +139,20 @@ async function run(): Promise<void> {
     },
   });
   open();
+}
+
+/** By what a person switched it off; Weightroom itself never does. */
+function sandboxSwitchedOff(): string | null {
+  if (app.commandLine.hasSwitch('no-sandbox')) return '--no-sandbox';
+  return env['ELECTRON_DISABLE_SANDBOX'] === undefined ? null : 'ELECTRON_DISABLE_SANDBOX';
+}
+
+/** Of style/tokens.css. */
+const grounds = { light: '#f4f5f8', dark: '#12151b' };
+
+function isDark({ settings }: Workstation): boolean {
+  const { theme } = settings.current;
+  return theme === 'system' ? nativeTheme.shouldUseDarkColors : theme === 'dark';
 }
 
 /** Loading is broken off when the window closes or goes elsewhere; a page that never comes is the watchdog's. */

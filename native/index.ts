@@ -11,6 +11,17 @@
  * descriptors must stay open and its buffers must be neither changed nor transferred.
  */
 import { loadAddon } from './load.ts';
+import type { RegistrationCalls } from './registration.ts';
+
+export type {
+  CudaDevice,
+  CudaStatus,
+  CudaThread,
+  GpuProcesses,
+  LibraryAttempt,
+  LoadedLibrary,
+  Mapping,
+} from './registration.ts';
 
 /** What a failed system call throws: Node's own shape, so that `code` reads the same everywhere. */
 export interface SystemError extends Error {
@@ -96,7 +107,7 @@ export interface PayloadWriter {
   finish(): Promise<void>;
 }
 
-export interface Addon {
+export interface Addon extends RegistrationCalls {
   /** open(2) with O_CLOEXEC added. A missing mode is 0o666, less the umask. */
   open(path: string, flags: number, mode?: number): number;
   /** openat(2) with O_CLOEXEC | O_NOFOLLOW added; mode as for open. */

@@ -12,6 +12,9 @@ Napi::Object Init(Napi::Env, Napi::Object exports) {
   ExportPayloads(exports);
   ExportTrees(exports);
   ExportProcess(exports);
+  ExportMappings(exports);
+  ExportCuda(exports);
+  ExportNvml(exports);
   return exports;
 }
 

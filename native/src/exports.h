@@ -12,5 +12,8 @@ void ExportDigests(Napi::Object exports);
 void ExportPayloads(Napi::Object exports);
 void ExportTrees(Napi::Object exports);
 void ExportProcess(Napi::Object exports);
+void ExportMappings(Napi::Object exports);
+void ExportCuda(Napi::Object exports);
+void ExportNvml(Napi::Object exports);
 
 }  // namespace weightroom

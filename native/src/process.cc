@@ -1,6 +1,7 @@
 // What this process asks the kernel about itself.
 #include <csignal>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "exports.h"
@@ -14,8 +15,14 @@ Napi::Value SetParentDeathSignal(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+// No destructors and no exit handlers: a library with a thread in a call that never returns could wait for it.
+Napi::Value ExitNow(const Napi::CallbackInfo& info) { ::_exit(static_cast<int>(SafeIntegerArg(info[0], "code", 255))); }
+
 }  // namespace
 
-void ExportProcess(Napi::Object exports) { Export<SetParentDeathSignal>(exports, "setParentDeathSignal"); }
+void ExportProcess(Napi::Object exports) {
+  Export<SetParentDeathSignal>(exports, "setParentDeathSignal");
+  Export<ExitNow>(exports, "exitNow");
+}
 
 }  // namespace weightroom

@@ -79,6 +79,8 @@ async function openPort(door: DesktopDoor): Promise<Transport> {
     }
     addEventListener('message', take);
   });
+  // Where asking fails already, nobody waits for the port.
+  arrived.catch(() => undefined);
   await door.connect();
   const port = await arrived;
   const closed = new Promise<void>((resolve) => port.addEventListener('close', () => resolve()));

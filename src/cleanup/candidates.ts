@@ -57,9 +57,10 @@ export async function candidatesIn(
   );
   const published = explained.filter(({ state }) => state === 'ready');
   const served = published.filter(({ key, invalidated }) => !invalidated && !markers.has(key));
+  const publishedKeys = new Set(published.map(({ key }) => key));
   const whyNotUnused = whyUnavailable(domain, sources);
   const found = [
-    ...explained.flatMap((entry) => withoutAsking(entry, markers, new Set(published.map(({ key }) => key)))),
+    ...explained.flatMap((entry) => withoutAsking(entry, markers, publishedKeys)),
     ...(asked.groups.includes('superseded') ? await superseded(domain, served, asked, sources) : []),
     ...(asked.groups.includes('unused') && whyNotUnused === null
       ? unused(domain, served, asked, sources)

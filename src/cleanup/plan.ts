@@ -11,7 +11,7 @@ import { outcomeOf } from '../contract/failure.ts';
 import { native } from '#native';
 import { withDirectories } from '../store/directories.ts';
 import type { Domain } from '../store/domain.ts';
-import { inventory } from '../store/inventory.ts';
+import { inventory, type Inventory } from '../store/inventory.ts';
 import type { RemovablePlace } from '../store/cleanup.ts';
 import type { ArtifactIdentity } from '../store/identity.ts';
 import type { InventoryEntry } from '../store/inventory.ts';
@@ -51,6 +51,8 @@ export interface PlanSources {
   ) => Promise<readonly (ArtifactIdentity | null)[]>;
   /** Null: there is none, and nothing is called unused. */
   readonly history: UseHistory | null;
+  /** Default: the disk is listed. A listing from a moment ago will do, as every candidate is looked at again. */
+  readonly listingOf?: (domain: Domain) => Promise<Inventory>;
 }
 
 export interface PlannedEntry {
@@ -136,7 +138,7 @@ export function plan(
 ): Promise<Outcome<CleanupPlan>> {
   return outcomeOf(async () => {
     const asked = settled(options);
-    const listed = await inventory(domain);
+    const listed = await (sources.listingOf ?? inventory)(domain);
     const found = await candidatesIn(domain, listed, asked, sources);
     const locks = await LockWords.of(domain.root, [...new Set(found.candidates.map(({ key }) => key))]);
     const entries: PlannedEntry[] = [];

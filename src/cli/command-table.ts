@@ -76,6 +76,31 @@ export const commandTable: readonly CommandEntry[] = [
     summary: 'remove entries that were taken out of service',
     load: () => import('./commands/quarantine-rm.ts'),
   },
+  {
+    name: 'gpu list',
+    summary: 'list the GPUs and what is set for each',
+    load: () => import('./commands/gpu-list.ts'),
+  },
+  {
+    name: 'gpu mode',
+    summary: 'switch registration on or off for a GPU, and limit it',
+    load: () => import('./commands/gpu-mode.ts'),
+  },
+  {
+    name: 'gpu flags',
+    summary: 'print the vLLM-Omni flags for what is set',
+    load: () => import('./commands/gpu-flags.ts'),
+  },
+  {
+    name: 'register',
+    summary: 'register an artifact with a GPU, and see where it hangs if it does',
+    load: () => import('./commands/register.ts'),
+  },
+  {
+    name: 'diagnose',
+    summary: 'say why a registration, a process or a worker does not get on',
+    load: () => import('./commands/diagnose.ts'),
+  },
 ];
 
 /** First words that take a second one. */

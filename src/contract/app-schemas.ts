@@ -1,5 +1,6 @@
 /** The program itself, its settings, what happened in it, and looking around on the disk. */
 import { z } from 'zod';
+import { gpuSetting } from './gpu-schemas.ts';
 import { amount, failureValue, listOf, moment, pathText } from './values.ts';
 
 /** The answer of what only had to be done. */
@@ -32,10 +33,17 @@ export const settings = z.object({
   theme: z.enum(themes),
   /** Roots of the known stores, in the order in which they were opened. Changed by `stores`. */
   stores: listOf(z.string()),
+  /** Per GPU, by UUID; one that is not listed is `auto` without a limit. Changed by `gpus.setMode`. */
+  gpus: listOf(gpuSetting).optional(),
+  /** The one CUDA driver library to use; null or missing: the system's. */
+  cudaLibrary: pathText.nullable().optional(),
 });
 export type Settings = z.infer<typeof settings>;
 
-export const settingsChange = z.strictObject({ theme: z.enum(themes).optional() });
+export const settingsChange = z.strictObject({
+  theme: z.enum(themes).optional(),
+  cudaLibrary: pathText.nullable().optional(),
+});
 
 export const activityKinds = [
   'app',
@@ -85,6 +93,8 @@ export const appEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('settings'), settings }),
   /** A build started, entered a phase, ended or was dismissed. */
   z.object({ type: z.literal('builds') }),
+  /** A registration started, changed its state or ended. */
+  z.object({ type: z.literal('registrations') }),
 ]);
 export type AppEvent = z.infer<typeof appEvent>;
 

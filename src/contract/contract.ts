@@ -19,6 +19,7 @@ import * as builds from './build-schemas.ts';
 import { failureErrorCode } from './call-failure.ts';
 import * as cleanups from './cleanup-schemas.ts';
 import * as domains from './domain-schemas.ts';
+import * as gpus from './gpu-schemas.ts';
 import * as stores from './store-schemas.ts';
 import { failureValue, listOf } from './values.ts';
 
@@ -78,6 +79,31 @@ export const contract = {
     cancel: call.input(builds.buildReference).output(nothing),
     /** Takes an ended build off the list. */
     dismiss: call.input(builds.buildReference).output(nothing),
+  },
+  gpus: {
+    /** Asks the driver, in processes of their own. Without one, and while one is stuck, that is part of the answer. */
+    list: call.input(gpus.gpuListRequest).output(gpus.gpuListing),
+    setMode: call.input(gpus.gpuModeChange).output(gpus.gpuSetting),
+    /** What to give vLLM-Omni for these GPUs, as they are set. */
+    flags: call.input(gpus.gpuFlagsRequest).output(gpus.gpuFlags),
+  },
+  registrations: {
+    start: call.input(gpus.registrationRequest).output(gpus.registrationReference),
+    /** Those of this program, the newest first, and those that live elsewhere. */
+    list: call.output(gpus.registrationList),
+    /** Ends when its process is gone. */
+    watch: call.input(gpus.registrationReference).output(streamOf(gpus.registrationEvent)),
+    /** Gives registered pages back; else asks it to go. Not gone: it did not obey, and `force` is the next step. */
+    end: call.input(gpus.registrationEnd).output(gpus.registrationEnded),
+    diagnose: call.input(gpus.diagnosisRequest).output(gpus.diagnosis),
+    /** Writes a redacted archive for a bug report. */
+    bundle: call.input(gpus.bundleRequest).output(nothing),
+  },
+  workers: {
+    /** vLLM-Omni processes of this machine, by their leases and command lines. */
+    list: call.output(gpus.workerList),
+    /** Reads a log of theirs and follows it. */
+    followLog: call.input(gpus.logRequest).output(streamOf(gpus.logEvent)),
   },
   sample: {
     /** A small checkpoint, a store in the default place, one built from the other. */

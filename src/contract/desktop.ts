@@ -4,7 +4,6 @@
  */
 import type { ContractRouterClient } from '@orpc/contract';
 import { z } from 'zod';
-import { nothing } from './app-schemas.ts';
 import { call, type DeskContract } from './contract.ts';
 import { pathText } from './values.ts';
 
@@ -20,20 +19,8 @@ export const choiceRequest = z.strictObject({
   file: z.boolean().default(false),
 });
 
-/** A text that the page shows, and that the person wants as a file. */
-export const saveRequest = z.strictObject({
-  title,
-  /** What to call it, without a folder. */
-  name: z.string().regex(/^[^/\0]{1,200}$/),
-  text: z.string().max(16 * 1024 ** 2),
-});
-
 export const desktopContract = {
   choose: call.input(choiceRequest).output(chosen),
-  /** Writes it where the person says. */
-  save: call.input(saveRequest).output(chosen),
-  /** Shows it in the desktop's file manager. */
-  reveal: call.input(z.strictObject({ path: pathText })).output(nothing),
 };
 export type DesktopContract = typeof desktopContract;
 

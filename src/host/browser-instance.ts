@@ -22,10 +22,11 @@ export type Claimed<T> =
   | { readonly kind: 'first'; readonly host: T }
   | { readonly kind: 'other'; readonly instance: BrowserInstance };
 
-/** Starts a host unless one runs, and records it, so that of two at once one becomes the first. */
+/** Starts a host unless one runs, and records it, so that of two at once one becomes the first. One that can't be recorded is stopped. */
 export async function claimInstance<T extends { readonly port: number; readonly url: string }>(
   path: string,
   start: () => Promise<T>,
+  stop: (host: T) => Promise<void>,
 ): Promise<Claimed<T>> {
   return await guarded(path, async (): Promise<Claimed<T>> => {
     const instance = await runningInstance(path);
@@ -33,7 +34,12 @@ export async function claimInstance<T extends { readonly port: number; readonly 
     const host = await start();
     const { pid } = process;
     const own: BrowserInstance = { pid, startTicks: startTicksOf(pid) ?? '', port: host.port, url: host.url };
-    await replaceFile(path, `${JSON.stringify(own)}\n`);
+    try {
+      await replaceFile(path, `${JSON.stringify(own)}\n`);
+    } catch (error) {
+      await stop(host);
+      throw error;
+    }
     return { kind: 'first', host };
   });
 }

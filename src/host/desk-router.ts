@@ -19,7 +19,7 @@ export interface DeskContext {
 export type DeskRouter = Router<DeskContract, DeskContext>;
 
 export function deskRouter(workstation: Workstation): DeskRouter {
-  const { activity, builds, cleaning, env, settings, stores } = workstation;
+  const { activity, builds, cleaning, env, gpus, registrations, settings, stores } = workstation;
   const translate = (error: unknown): unknown => callError(error, workstation.reportBug);
   const desk = implement(contract)
     .$context<DeskContext>()
@@ -102,6 +102,36 @@ export function deskRouter(workstation: Workstation): DeskRouter {
         builds.dismiss(input.id);
         return {};
       }),
+    },
+    gpus: {
+      list: desk.gpus.list.handler(async ({ input }) => await gpus.list(input)),
+      setMode: desk.gpus.setMode.handler(
+        async ({ input: { uuid, mode, limitGib } }) =>
+          await gpus.setMode(uuid, {
+            ...(mode === undefined ? {} : { mode }),
+            ...(limitGib === undefined ? {} : { limitGib }),
+          }),
+      ),
+      flags: desk.gpus.flags.handler(({ input }) => gpus.flags(input.uuids)),
+    },
+    registrations: {
+      start: desk.registrations.start.handler(
+        async ({ input }) => await workstation.startRegistration(input),
+      ),
+      list: desk.registrations.list.handler(() => ({ registrations: registrations.list() })),
+      watch: desk.registrations.watch.handler(({ input, signal }) => registrations.watch(input.id, signal)),
+      end: desk.registrations.end.handler(async ({ input }) => await registrations.end(input.id, input)),
+      diagnose: desk.registrations.diagnose.handler(async ({ input }) => await registrations.diagnose(input)),
+      bundle: desk.registrations.bundle.handler(async ({ input }) => {
+        await workstation.bundle(input.id, input.path);
+        return {};
+      }),
+    },
+    workers: {
+      list: desk.workers.list.handler(async () => ({ workers: await workstation.listWorkers() })),
+      followLog: desk.workers.followLog.handler(({ input, signal }) =>
+        workstation.followLog(input.path, signal),
+      ),
     },
     sample: {
       start: desk.sample.start.handler(() => workstation.startSample()),

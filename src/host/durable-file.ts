@@ -6,6 +6,7 @@
  * it to go stale; whoever comes next waits that long and takes it over.
  */
 import { open, rename, rm } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
 import { dirname, join, basename } from 'node:path';
 import lockfile from 'proper-lockfile';
 import { makeFolders } from '../store/directories.ts';
@@ -15,27 +16,49 @@ import { uuidHex } from '../store/paths.ts';
 const staleAfterMs = 5000;
 const refreshEveryMs = 1000;
 /** Longer than a guard takes to go stale, so that a crash delays and never refuses. */
-const retries = { retries: 80, factor: 1, minTimeout: 50, maxTimeout: 150, randomize: true };
+const tries = 80;
+const pauseMs = { least: 50, most: 150 };
 
 /** For us alone: settings name paths, and a state file can hold a token. */
 export const privateFile = 0o600;
 export const privateFolder = 0o700;
 
+/** Makes what is missing of it, for us alone. Throws a SystemError. */
+export function makePrivateFolder(path: string): void {
+  makeFolders(path, privateFolder);
+}
+
 /** Runs `work` while no other process of ours does the same for `path`. Makes its folder. */
 export async function guarded<T>(path: string, work: () => Promise<T>): Promise<T> {
-  makeFolders(dirname(path), privateFolder);
-  const release = await lockfile.lock(path, {
-    realpath: false,
-    stale: staleAfterMs,
-    update: refreshEveryMs,
-    retries,
-    // A process that was stopped for seconds loses the guard; what it then writes is still whole.
-    onCompromised: () => undefined,
-  });
+  makePrivateFolder(dirname(path));
+  const release = await lock(path);
   try {
     return await work();
   } finally {
     await release().catch(() => undefined);
+  }
+}
+
+/** Somebody else held the guard for longer than one that was left behind takes to go stale. */
+export function isStillGuarded(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && error.code === 'ELOCKED';
+}
+
+async function lock(path: string): Promise<() => Promise<void>> {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await lockfile.lock(path, {
+        realpath: false,
+        stale: staleAfterMs,
+        update: refreshEveryMs,
+        // A process that was stopped for seconds loses the guard; what it then writes is still whole.
+        onCompromised: () => undefined,
+      });
+    } catch (error) {
+      // Only what somebody else holds is worth waiting for: a folder that is not ours stays that.
+      if (!isStillGuarded(error) || tried === tries) throw error;
+      await setTimeout(pauseMs.least + Math.random() * (pauseMs.most - pauseMs.least));
+    }
   }
 }
 

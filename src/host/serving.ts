@@ -54,7 +54,7 @@ async function claim(options: ServingOptions, open: () => Promise<OwnedDesk>): P
   const { env, port, rendererFolder = builtPages } = options;
   const { state } = defaultPaths(env);
   const instancePath = join(state, 'browser-host.json');
-  const claimed = await claimInstance(instancePath, async () => {
+  const start = async (): Promise<ServedDesk> => {
     const { rpc, end } = await open();
     try {
       return new ServedDesk(await startHost(rpc, rendererFolder, port), end, state, instancePath);
@@ -62,8 +62,23 @@ async function claim(options: ServingOptions, open: () => Promise<OwnedDesk>): P
       await end();
       throw error;
     }
-  });
-  return claimed.kind === 'first' ? { kind: 'first', desk: claimed.host } : claimed;
+  };
+  try {
+    const claimed = await claimInstance(instancePath, start, async (desk) => await desk.stop());
+    return claimed.kind === 'first' ? { kind: 'first', desk: claimed.host } : claimed;
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    throw new FailureError(unrecorded(state, error));
+  }
+}
+
+function unrecorded(state: string, error: Error): ReturnType<typeof failure> {
+  return failure(
+    'configuration',
+    'unsupported',
+    `Where the pages are served could not be written down in ${state}: ${error.message}. Make that folder yours, or name another one with XDG_STATE_HOME.`,
+    { details: { path: state } },
+  );
 }
 
 async function startHost(rpc: RpcServer, rendererFolder: string, port: number | null): Promise<BrowserHost> {
@@ -123,9 +138,14 @@ export class ServedDesk {
 
   /** First nobody new gets in, then what runs is ended, then the record goes. */
   async close(): Promise<void> {
+    await this.stop();
+    await releaseInstance(this.#instancePath);
+  }
+
+  /** The same for one that was not recorded. */
+  async stop(): Promise<void> {
     await this.#host.close();
     await this.#end();
     await this.#page?.remove();
-    await releaseInstance(this.#instancePath);
   }
 }

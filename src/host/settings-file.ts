@@ -13,7 +13,7 @@ import { isSystemError } from '#native';
 import { settings as settingsSchema, type Settings } from '../contract/app-schemas.ts';
 import { failure, FailureError } from '../contract/failure.ts';
 import { reasonOf } from '../store/faults.ts';
-import { guarded, replaceFile } from './durable-file.ts';
+import { guarded, isStillGuarded, replaceFile } from './durable-file.ts';
 import { Topic } from './topic.ts';
 
 export const defaultSettings: Settings = { theme: 'system', stores: [] };
@@ -51,9 +51,21 @@ export class SettingsFile {
   /** Reads the file and, from then on, every change that another process makes to it. */
   async open(): Promise<void> {
     const document = await this.#read();
-    if (document === 'broken') await this.update((settings) => settings);
+    if (document === 'broken') await this.#startAnew();
     else this.#accept(document.settings);
     this.#watch();
+  }
+
+  /** Where the broken file can't be put aside the defaults are used all the same. */
+  async #startAnew(): Promise<void> {
+    try {
+      await this.update((settings) => settings);
+    } catch (error) {
+      if (!(error instanceof FailureError)) throw error;
+      this.#onProblem(
+        `The settings in ${this.path} could not be understood, and defaults are used. ${error.failure.message}`,
+      );
+    }
   }
 
   close(): void {
@@ -145,10 +157,6 @@ export class SettingsFile {
       },
     );
   }
-}
-
-function isStillGuarded(error: unknown): error is Error {
-  return error instanceof Error && 'code' in error && error.code === 'ELOCKED';
 }
 
 /** Null for what are no settings. Fields that are missing have their defaults. */

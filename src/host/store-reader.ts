@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { createORPCClient } from '@orpc/client';
 import { RPCLink } from '@orpc/client/message-port';
 import { failure, FailureError, type Failure } from '../contract/failure.ts';
-import { spawnChild } from '../production/child-process.ts';
+import { spawnChild } from '../store/child-process.ts';
 import { LinePort } from './line-port.ts';
 import type { StoreClient } from './store-contract.ts';
 

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import type { AppEvent, AppStatus, Settings } from '../contract/app-schemas.ts';
+import type { AppEvent, AppStatus, Settings, settingsChange } from '../contract/app-schemas.ts';
 import type {
   Artifact,
   Verification,
@@ -18,16 +18,21 @@ import type {
 import type { BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
 import type { DomainChange, DomainLocks } from '../contract/domain-schemas.ts';
 import { succeeded } from '../contract/failure.ts';
+import type { registrationRequest, Worker } from '../contract/gpu-schemas.ts';
 import type { Store, StoreCheck, StorePlan } from '../contract/store-schemas.ts';
 import type { Removal } from '../store/cleanup.ts';
 import { ActivityLog } from './activity-log.ts';
 import { buildEnded, buildStarted } from './build-words.ts';
+import { bundleDiagnosis } from './bundling.ts';
 import { callError } from './call-errors.ts';
 import { inspectForBuild } from './checkpoint-inspection.ts';
 import { defaultPaths, homeOf, type DefaultPaths, type Environment } from './default-paths.ts';
 import { DeskBuilds } from './desk-builds.ts';
+import { DeskRegistrations } from './desk-registrations.ts';
+import { followLog, listWorkers } from './desk-workers.ts';
 import { DeskCleaning } from './desk-cleaning.ts';
 import { EventStream } from './event-stream.ts';
+import { GpuRegistry } from './gpu-registry.ts';
 import { withBuilds } from './held-locks.ts';
 import type { KnownStore } from './known-store.ts';
 import { KnownStores } from './known-stores.ts';
@@ -57,6 +62,8 @@ export class Workstation {
   readonly activity: ActivityLog;
   readonly stores: KnownStores;
   readonly builds = new DeskBuilds();
+  readonly gpus: GpuRegistry;
+  readonly registrations: DeskRegistrations;
   readonly cleaning: DeskCleaning;
   readonly now: () => number;
   readonly #sampleBytes: number;
@@ -81,6 +88,8 @@ export class Workstation {
       onProblem: (message) => this.reportProblem('settings', message),
     });
     this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
+    this.gpus = new GpuRegistry({ settings: this.settings, paths: this.paths });
+    this.registrations = new DeskRegistrations(this.gpus, { now, onBug: this.reportBug });
     this.cleaning = new DeskCleaning({ activity: this.activity, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
@@ -97,7 +106,7 @@ export class Workstation {
   }
 
   async close(): Promise<void> {
-    await this.builds.close();
+    await Promise.all([this.builds.close(), this.registrations.close()]);
     await this.stores.close();
     this.settings.close();
     await this.activity.close();
@@ -127,6 +136,7 @@ export class Workstation {
         stream.push({ type: 'builds' }, 'builds');
       }),
       this.builds.changed.subscribe(() => stream.push({ type: 'builds' }, 'builds')),
+      this.registrations.changed.subscribe(() => stream.push({ type: 'registrations' }, 'registrations')),
       this.activity.added.subscribe((entry) => stream.push({ type: 'activity', entry })),
       this.settings.changed.subscribe((settings) => stream.push({ type: 'settings', settings }, 'settings')),
     ];
@@ -306,11 +316,32 @@ export class Workstation {
     };
   }
 
-  async updateSettings(change: { theme?: Settings['theme'] | undefined }): Promise<Settings> {
-    const { theme } = change;
-    return await this.settings.update((settings) =>
-      theme === undefined ? settings : { ...settings, theme },
-    );
+  async startRegistration(request: z.output<typeof registrationRequest>): Promise<{ id: string }> {
+    const { root } = this.stores.get(request.root);
+    return await this.registrations.start({ ...request, root });
+  }
+
+  async bundle(id: string, typed: string): Promise<void> {
+    const found = await this.registrations.session(id);
+    const { flags } = this.gpus.flags(found.record?.head.gpus ?? []);
+    await bundleDiagnosis(this.#absolute(typed), found, { env: this.env, flags });
+  }
+
+  async listWorkers(): Promise<Worker[]> {
+    return await listWorkers(this.settings.current.stores, this.gpus.runs, homeOf(this.env));
+  }
+
+  followLog(typed: string, signal: AbortSignal | undefined): ReturnType<typeof followLog> {
+    return followLog(this.#absolute(typed), signal, this.reportBug);
+  }
+
+  async updateSettings(change: z.output<typeof settingsChange>): Promise<Settings> {
+    const { theme, cudaLibrary } = change;
+    return await this.settings.update((settings) => ({
+      ...settings,
+      ...(theme === undefined ? {} : { theme }),
+      ...(cudaLibrary === undefined ? {} : { cudaLibrary }),
+    }));
   }
 
   /** Not a failure of anybody's but of this program: kept where a person can find and report it. */

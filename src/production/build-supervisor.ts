@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { failure, type Failure } from '../contract/failure.ts';
 import { monotonicMs } from '../store/clock.ts';
 import type { BuildPhase, BuildRequest, BuildResult, ChildEvent } from './build-protocol.ts';
-import { spawnChild } from './child-process.ts';
+import { spawnChild } from '../store/child-process.ts';
 import { TransferRate } from './transfer-rate.ts';
 
 export type BuildEvent =

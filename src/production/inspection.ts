@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { failed, failure, succeeded, type Outcome } from '../contract/failure.ts';
 import type { CheckpointFindings } from './checkpoint-findings.ts';
-import { spawnChild } from './child-process.ts';
+import { spawnChild } from '../store/child-process.ts';
 
 const entry = fileURLToPath(new URL('./inspection-process.ts', import.meta.url));
 

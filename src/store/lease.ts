@@ -63,6 +63,11 @@ export class Lease {
     return this.#closed;
   }
 
+  /** Their descriptors are the lease's, and closed with it. What is mapped from them stays mapped. */
+  get payloads(): readonly OpenPayload[] {
+    return [...this.#payloads.values()];
+  }
+
   get tensorBytes(): number {
     return this.manifest.tensors.reduce((total, tensor) => total + tensor.nbytes, 0);
   }

@@ -7,7 +7,7 @@
  *
  * Source: host-weight store specification, section 2; proc(5).
  */
-import { constants, readFileSync, readlinkSync } from 'node:fs';
+import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { native, isSystemError, type Stat } from '#native';
 import { statChild } from './directories.ts';
@@ -39,6 +39,12 @@ export interface LockState {
   readonly waiters: readonly LockHolder[];
 }
 
+/**
+ * What a holder is called by. Its command line is read from its memory, which waits where a call into a driver holds
+ * the lock of its address space: only for a process that can be killed. `name` never waits.
+ */
+export type Names = 'command-line' | 'name';
+
 interface LockRow {
   readonly pid: number;
   readonly mode: 'shared' | 'exclusive';
@@ -53,9 +59,11 @@ export class LockTable {
   readonly #proc: string;
   readonly #rows = new Map<string, LockRow[]>();
   readonly #seesEveryProcess: boolean;
+  readonly #names: Names;
 
-  constructor(proc = '/proc') {
+  constructor(proc = '/proc', names: Names = 'command-line') {
     this.#proc = proc;
+    this.#names = names;
     for (const row of parseLocks(readFileSync(join(proc, 'locks'), 'latin1'))) {
       const rows = this.#rows.get(row.file);
       if (rows === undefined) this.#rows.set(row.file, [row]);
@@ -72,18 +80,26 @@ export class LockTable {
     const people = (waiting: boolean): LockHolder[] =>
       rows
         .filter((row) => row.waiting === waiting)
-        .map((row) => ({ pid: row.pid, mode: row.mode, ...describeProcess(this.#proc, row.pid) }));
+        .map((row) => ({ pid: row.pid, mode: row.mode, ...this.#describe(row.pid) }));
     return {
       holders: people(false),
       waiters: people(true),
       certain: rows.length > 0 || this.#seesEveryProcess,
     };
   }
+
+  #describe(pid: number): { command: string; startTicks: string | null } {
+    return { command: commandOf(this.#proc, pid, this.#names), startTicks: startOf(this.#proc, pid) };
+  }
 }
 
 /** The state of every lock file of a domain, in name order. */
-export async function lockStates(root: string, proc = '/proc'): Promise<LockState[]> {
-  return await withLocks(root, proc, async (directory, stateOf) => {
+export async function lockStates(
+  root: string,
+  proc = '/proc',
+  names: Names = 'command-line',
+): Promise<LockState[]> {
+  return await withLocks(root, proc, names, async (directory, stateOf) => {
     const states: LockState[] = [];
     for (const { name, stat } of await native.listTree(directory)) {
       // Lock files are never removed, so there can be many thousand: others get their turn in between.
@@ -101,7 +117,7 @@ export async function namedLockStates(
   names: readonly string[],
   proc = '/proc',
 ): Promise<LockState[]> {
-  return await withLocks(root, proc, (directory, stateOf) =>
+  return await withLocks(root, proc, 'command-line', (directory, stateOf) =>
     names.flatMap((name) => {
       const stat = statChild(directory, name);
       const state = stat === null ? null : stateOf(name, stat);
@@ -113,12 +129,13 @@ export async function namedLockStates(
 async function withLocks<T>(
   root: string,
   proc: string,
+  holderNames: Names,
   use: (directory: number, stateOf: (name: string, stat: Stat) => LockState | null) => Promise<T> | T,
 ): Promise<T> {
   const path = join(root, 'locks');
   const directory = native.open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
-    const table = new LockTable(proc);
+    const table = new LockTable(proc, holderNames);
     const device = mountDevice(path, proc);
     return await use(directory, (name, stat) => {
       const meaning = meaningOf(name);
@@ -133,9 +150,9 @@ async function withLocks<T>(
 }
 
 /** Holders of one lock file by its path; empty when nobody that can be seen holds it. */
-export function holdersOfFile(path: string, proc = '/proc'): LockHolder[] {
+export function holdersOfFile(path: string, proc = '/proc', names: Names = 'command-line'): LockHolder[] {
   try {
-    return new LockTable(proc).of(native.lstat(path), mountDevice(path, proc)).holders;
+    return new LockTable(proc, names).of(native.lstat(path), mountDevice(path, proc)).holders;
   } catch {
     // Only words for a message hang on this.
     return [];
@@ -206,16 +223,33 @@ function mountDevice(path: string, proc: string): string | null {
   }
 }
 
-function describeProcess(proc: string, pid: number): { command: string; startTicks: string | null } {
-  return { command: commandOf(proc, pid), startTicks: startOf(proc, pid) };
-}
-
-function commandOf(proc: string, pid: number): string {
-  const line = readText(join(proc, String(pid), 'cmdline'))
-    ?.replaceAll('\0', ' ')
-    .trim();
+/** The command line lies in the process's own memory, and the name alone in the kernel's. */
+function commandOf(proc: string, pid: number, names: Names): string {
+  const line =
+    names === 'name' || waitsInKernel(proc, pid)
+      ? undefined
+      : readText(join(proc, String(pid), 'cmdline'))
+          ?.replaceAll('\0', ' ')
+          .trim();
   if (line !== undefined && line !== '') return line.slice(0, 500);
   return readText(join(proc, String(pid), 'comm'))?.trim() ?? 'not visible';
+}
+
+/** One of its threads is in state D: whoever reads the process's memory could have to wait with it. */
+function waitsInKernel(proc: string, pid: number): boolean {
+  const tasks = join(proc, String(pid), 'task');
+  return namesIn(tasks).some((tid) => {
+    const stat = readText(join(tasks, tid, 'stat'));
+    return stat?.slice(stat.lastIndexOf(')') + 2).startsWith('D') ?? false;
+  });
+}
+
+function namesIn(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
 }
 
 function startOf(proc: string, pid: number): string | null {

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { _electron, expect, test, type Page } from '@playwright/test';
 import { Desktop } from '../electron-standin/desktop.ts';
 import { environmentBelow } from './real-host.ts';
-import { goTo } from './real-desk.ts';
+import { goTo, makeCheckpoint, mib, startBuild } from './real-desk.ts';
 
 const checkout = resolve(import.meta.dirname, '../..');
 const electronFolder =
@@ -25,15 +25,16 @@ test.describe('over the stand-in for Electron', () => {
     desktop = await Desktop.start();
     await walkThroughPages(await desktop.page());
     expect(desktop.calls('request cancelled')).toEqual([]);
+    // Inside Electron the running executable is Electron: only this makes it run a child's script.
+    expect(await desktop.childEnvironments()).toContain('ELECTRON_RUN_AS_NODE=1');
   });
 
-  test('the window is made to be safe, and shown when there is something to see', async () => {
+  test('the window is made to be safe, on the page’s own ground', async () => {
     desktop = await Desktop.start();
-    await desktop.page();
+    const page = await desktop.page();
     const { options } = (await desktop.call('new BrowserWindow')) as unknown as {
-      options: { show: boolean; webPreferences: Record<string, unknown> };
+      options: { backgroundColor: string; webPreferences: Record<string, unknown> };
     };
-    expect(options.show).toBe(false);
     expect(options.webPreferences).toMatchObject({
       contextIsolation: true,
       sandbox: true,
@@ -43,7 +44,8 @@ test.describe('over the stand-in for Electron', () => {
       webSecurity: true,
       webviewTag: false,
     });
-    await desktop.call('window.show');
+    const ground = await page.evaluate(`getComputedStyle(document.querySelector('html')).backgroundColor`);
+    expect(ground).toBe(rgbOf(options.backgroundColor));
     expect(desktop.calls('app.enableSandbox')).toHaveLength(1);
     expect(desktop.calls('app.disableHardwareAcceleration')).toEqual([]);
   });
@@ -110,6 +112,10 @@ test.describe('over the stand-in for Electron', () => {
     await expect.poll(() => desktop.calls('window.open').length).toBe(1);
     expect(desktop.calls('window.open')[0]).toMatchObject({ action: 'deny' });
     expect(desktop.calls('shell.openExternal')).toEqual([]);
+    await page.evaluate(`window.open('https://github.com/vllm-project/vllm-omni')`);
+    expect(await desktop.call('shell.openExternal')).toMatchObject({
+      url: 'https://github.com/vllm-project/vllm-omni',
+    });
   });
 
   test('what the page is made of comes from the app alone, under its policy', async () => {
@@ -165,6 +171,12 @@ test.describe('over the stand-in for Electron', () => {
     await expect(page.getByRole('heading', { level: 1, name: 'Builds' })).toBeVisible();
   });
 
+  test('a sandbox that somebody switched off is said', async () => {
+    desktop = await Desktop.start({ args: ['--no-sandbox'] });
+    const page = await desktop.page();
+    await expect(page.getByText('without Chromium’s sandbox')).toBeVisible();
+  });
+
   test('a page that dies is loaded again, and when it keeps dying people are asked', async () => {
     desktop = await Desktop.start();
     const page = await desktop.page();
@@ -217,7 +229,12 @@ test.describe('over the stand-in for Electron', () => {
     desktop = await Desktop.start();
     const page = await desktop.page();
     await page.getByRole('button', { name: 'Try it with a sample' }).click();
+    await goTo(page, '#/builds');
+    await expect(page.getByRole('article', { name: /built|was there/ })).toBeVisible({ timeout: 60_000 });
+    await startBuild(page, await makeCheckpoint(join(desktop.folder, 'model'), 4096 * mib));
+    await expect(page.getByRole('button', { name: 'Cancel' })).toBeVisible();
     await desktop.order({ do: 'close-window' });
+    expect(desktop.isRunning).toBe(true);
     expect(await desktop.call('dialog.showMessageBox')).toMatchObject({
       options: { message: 'A build is running.', cancelId: 0 },
     });
@@ -261,6 +278,11 @@ test('the same path in a real Electron', async () => {
   await walkThroughPages(await app.firstWindow());
   await app.close();
 });
+
+/** `#rrggbb` as a browser tells it. */
+function rgbOf(hex: string): string {
+  return `rgb(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(', ')})`;
+}
 
 /** First start to a built sample, and every page with its own first words. */
 async function walkThroughPages(page: Page): Promise<void> {

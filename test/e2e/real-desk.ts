@@ -55,26 +55,8 @@ export class RealDesk {
     return spawn(process.execPath, [launcher, ...words], { env: this.#host.env, stdio: 'ignore' });
   }
 
-  /** Zeros, and the file sparse: as much to read, hash and write as real weights, and made at once. */
   async checkpoint(name: string, bytes: number): Promise<string> {
-    const tensors = 8;
-    const each = bytes / tensors;
-    const header = Object.fromEntries(
-      Array.from({ length: tensors }, (_, n) => [
-        `model.layers.${n}.weight`,
-        { dtype: 'BF16', shape: [each / 2], data_offsets: [n * each, (n + 1) * each] },
-      ]),
-    );
-    const text = Buffer.from(JSON.stringify(header));
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64LE(BigInt(text.length));
-    const path = this.path(name);
-    await mkdir(path);
-    const file = await open(join(path, 'model.safetensors'), 'w');
-    await file.write(Buffer.concat([length, text]));
-    await file.truncate(8 + text.length + bytes);
-    await file.close();
-    return path;
+    return await makeCheckpoint(this.path(name), bytes);
   }
 
   /** Serialized, by its form; ends on its page. */
@@ -107,4 +89,25 @@ export async function startBuild(page: Page, checkpoint: string): Promise<void> 
   await expect(page.getByText('8 tensors')).toBeVisible();
   await page.getByRole('button', { name: 'Start build' }).click();
   await expect(page.getByRole('heading', { level: 1, name: 'Builds' })).toBeVisible();
+}
+
+/** Zeros, and the file sparse: as much to read, hash and write as real weights, and made at once. */
+export async function makeCheckpoint(path: string, bytes: number): Promise<string> {
+  const tensors = 8;
+  const each = bytes / tensors;
+  const header = Object.fromEntries(
+    Array.from({ length: tensors }, (_, n) => [
+      `model.layers.${n}.weight`,
+      { dtype: 'BF16', shape: [each / 2], data_offsets: [n * each, (n + 1) * each] },
+    ]),
+  );
+  const text = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  await mkdir(path);
+  const file = await open(join(path, 'model.safetensors'), 'w');
+  await file.write(Buffer.concat([length, text]));
+  await file.truncate(8 + text.length + bytes);
+  await file.close();
+  return path;
 }

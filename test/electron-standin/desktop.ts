@@ -1,7 +1,7 @@
 /** The desktop app for a spec: `electron/main.ts` over the stand-in, in a process of its own, with its own folders. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { chromium, expect, type Browser, type Page } from '@playwright/test';
@@ -72,6 +72,16 @@ export class Desktop {
   async call(call: string): Promise<Recorded> {
     await expect.poll(() => this.calls(call).length).toBeGreaterThan(0);
     return this.calls(call)[0] as Recorded;
+  }
+
+  /** What the processes that the app started have in their environment, one below another. */
+  async childEnvironments(): Promise<string[]> {
+    const { pid } = this.#child;
+    const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean);
+    const texts = await Promise.all(
+      children.map(async (child) => await readFile(`/proc/${child}/environ`, 'utf8').catch(() => '')),
+    );
+    return texts.flatMap((text) => text.split('\0'));
   }
 
   get isRunning(): boolean {

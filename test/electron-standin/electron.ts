@@ -13,6 +13,9 @@ import { fromChromium, startBrowser, toChromium, type StandInBrowser } from './b
 import { MessageChannelMain as Channel, type StandInPort } from './ports.ts';
 import type { Answer, Order, Recorded } from './protocol.ts';
 
+// As inside Electron: what starts children by the running executable has to know.
+Object.defineProperty(process.versions, 'electron', { value: '45.5.0 (stand-in)' });
+
 const world = readFileSync(new URL('./preload-world.mjs', import.meta.url), 'utf8');
 
 function record(what: Recorded): void {
@@ -57,6 +60,14 @@ class App extends EventEmitter {
     record({ call: 'app.enableSandbox' });
   }
 
+  setName(name: string): void {
+    record({ call: 'app.setName', name });
+  }
+
+  setPath(name: string, path: string): void {
+    record({ call: 'app.setPath', name, path });
+  }
+
   disableHardwareAcceleration(): void {
     record({ call: 'app.disableHardwareAcceleration' });
   }
@@ -89,6 +100,11 @@ class App extends EventEmitter {
     process.exit(0);
   }
 
+  releaseSingleInstanceLock(): void {
+    this.#server?.close();
+    this.#server = null;
+  }
+
   relaunch(options: { args: string[] }): void {
     record({ call: 'app.relaunch', args: options.args.slice(1) });
   }
@@ -102,10 +118,10 @@ class App extends EventEmitter {
     if (!will.defaultPrevented) this.exit();
   }
 
-  exit(): void {
+  exit(code = 0): void {
     this.#server?.close();
     const gone = current?.browser.then(async (browser) => await browser.close()) ?? Promise.resolve();
-    void gone.finally(() => process.exit(0));
+    void gone.finally(() => process.exit(code));
   }
 }
 
@@ -173,13 +189,14 @@ export const session = only('session', {
   }),
 });
 
+export const nativeTheme = only('nativeTheme', { shouldUseDarkColors: false });
+
 export const screen = only('screen', {
   getAllDisplays: () => [{ workArea: { x: 0, y: 0, width: 1920, height: 1080 } }],
 });
 
 export const shell = only('shell', {
   openExternal: async (url: string) => record({ call: 'shell.openExternal', url }),
-  showItemInFolder: (path: string) => record({ call: 'shell.showItemInFolder', path }),
 });
 
 export const Menu = only('Menu', {
@@ -239,10 +256,7 @@ export const dialog = only('dialog', {
     const { path = null } = await ask('dialog.showOpenDialog', given);
     return { canceled: path === null, filePaths: path === null ? [] : [path] };
   },
-  showSaveDialog: async (...given: unknown[]) => {
-    const { path = null } = await ask('dialog.showSaveDialog', given);
-    return { canceled: path === null, filePath: path ?? '' };
-  },
+  showErrorBox: (title: string, content: string) => record({ call: 'dialog.showErrorBox', title, content }),
   showMessageBox: async (...given: unknown[]) => ({
     response: (await ask('dialog.showMessageBox', given)).button ?? 0,
   }),
@@ -380,7 +394,6 @@ export class BrowserWindow extends EventEmitter {
   async loadURL(url: string): Promise<void> {
     const { page, debuggingPort } = await this.browser;
     await page.goto(toChromium(url));
-    this.emit('ready-to-show');
     process.send?.({ type: 'loaded', debuggingPort });
   }
 
@@ -402,6 +415,14 @@ export class BrowserWindow extends EventEmitter {
     return false;
   }
 
+  isDestroyed(): boolean {
+    return false;
+  }
+
+  isVisible(): boolean {
+    return true;
+  }
+
   isMinimized(): boolean {
     return false;
   }
@@ -419,7 +440,9 @@ export class BrowserWindow extends EventEmitter {
   }
 
   close(): void {
-    this.emit('close', new Preventable());
+    const event = new Preventable();
+    this.emit('close', event);
+    if (event.defaultPrevented) return;
     this.emit('closed');
     theApp.emit('window-all-closed');
   }

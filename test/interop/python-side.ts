@@ -375,6 +375,11 @@ export class PythonSide {
     return this.#askForLease('lookup', { store, identity, ...options });
   }
 
+  /** The bytes that a kept lease maps, hashed anew. */
+  readLease(lease: string): Promise<LeaseContent> {
+    return this.#ask('lease_read', { lease });
+  }
+
   closeLease(lease: string): Promise<void> {
     return this.#ask('lease_close', { lease });
   }

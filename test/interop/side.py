@@ -446,6 +446,9 @@ class Driver:
         self._leases.take(request["lease"]).close()
         return {}
 
+    def do_lease_read(self, request: Json) -> Json:
+        return lease_fields(self._leases.get(request["lease"]), digests=True)
+
     def do_lock_hold(self, request: Json) -> Json:
         nonblocking = bool(request.get("nonblocking", False))
         lock = FileLock(

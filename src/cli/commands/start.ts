@@ -1,6 +1,7 @@
 /** `weightroom start`: the way in for a newcomer. The desktop app where it can run, a browser otherwise. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { promisify } from 'node:util';
 import { chooseDesktop } from '../../host/desktop-choice.ts';
 import type { Command, Invocation } from '../command.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
@@ -25,6 +26,11 @@ async function run(invocation: Invocation): Promise<ExitCode> {
     for (const line of choice.advice) output.note(line);
     return await serve(invocation, { port: null, opens: true });
   }
+  const broken = await whyUnfit(choice.binary, env);
+  if (broken !== null) {
+    output.note(`The desktop app does not work here: ${broken}. The pages are served to a browser instead.`);
+    return await serve(invocation, { port: null, opens: true });
+  }
   // The one that runs this process as plain Node must not be handed on to the app.
   const { ELECTRON_RUN_AS_NODE: _, ...appEnv } = env;
   const app = spawn(choice.binary, [choice.main], { stdio: 'inherit', env: appEnv });
@@ -39,3 +45,22 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   output.note(`The desktop app does not work here: ${ended}. The pages are served to a browser instead.`);
   return await serve(invocation, { port: null, opens: true });
 }
+
+/**
+ * Asked before anything is shown: an Electron that can't read the app's own files does not end but stays on the
+ * screen with a dialog.
+ */
+async function whyUnfit(binary: string, env: Invocation['env']): Promise<string | null> {
+  try {
+    const { stdout } = await promisify(execFile)(binary, ['-p', 'process.features.typescript'], {
+      env: { ...env, ELECTRON_RUN_AS_NODE: '1' },
+      timeout: probeMs,
+    });
+    return stdout.trim() === 'strip' ? null : 'it is too old, or a kind of Electron that runs no TypeScript';
+  } catch (error) {
+    const { code, signal, message } = error as { code?: string | number; signal?: string; message: string };
+    return `it ended with ${String(code ?? signal ?? message)}`;
+  }
+}
+
+const probeMs = 20_000;

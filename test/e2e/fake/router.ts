@@ -224,6 +224,33 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
         return {};
       }),
     },
+    gpus: {
+      list: os.gpus.list.handler(() => noGpus),
+      setMode: os.gpus.setMode.handler(({ input: { uuid, mode = 'auto', limitGib = 0 } }) => ({
+        uuid,
+        mode,
+        limitGib,
+      })),
+      flags: os.gpus.flags.handler(() => ({ flags: [], remarks: [] })),
+    },
+    registrations: {
+      start: os.registrations.start.handler(() => {
+        throw failing(noDriver);
+      }),
+      list: os.registrations.list.handler(() => ({ registrations: [] })),
+      watch: os.registrations.watch.handler(() => {
+        throw failing(noDriver);
+      }),
+      end: os.registrations.end.handler(() => ({ gone: true })),
+      diagnose: os.registrations.diagnose.handler(() => ({ findings: [], evidence: {} })),
+      bundle: os.registrations.bundle.handler(() => ({})),
+    },
+    workers: {
+      list: os.workers.list.handler(() => ({ workers: [] })),
+      followLog: os.workers.followLog.handler(() => {
+        throw failing(noDriver);
+      }),
+    },
     sample: {
       start: os.sample.start.handler(() => startBuild({ kind: 'sample', checkpoint: null, modelId: null })),
     },
@@ -267,3 +294,15 @@ function compare(a: unknown, b: unknown): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
   return String(a).localeCompare(String(b));
 }
+
+const noDriver = failure('configuration', 'unsupported', 'No NVIDIA driver found.');
+
+const noGpus = {
+  gpus: [],
+  library: null,
+  simulated: false,
+  driverVersion: null,
+  driver: null,
+  notes: [],
+  failure: noDriver,
+};

@@ -13,7 +13,7 @@ function program(place: Place, script: string): string {
   const folder = place.at('electron');
   mkdirSync(folder, { mode: 0o755 });
   const binary = join(folder, 'electron');
-  writeFileSync(binary, `#!/bin/sh\n${script}\n`);
+  writeFileSync(binary, `#!/bin/sh\nif [ "$1" = -p ]; then echo strip; exit; fi\n${script}\n`);
   chmodSync(binary, 0o755);
   const helper = join(folder, 'chrome-sandbox');
   writeFileSync(helper, '');
@@ -52,6 +52,15 @@ describe('start', () => {
     const command = place.start(['start'], { env: { DISPLAY: ':7', ELECTRON_OVERRIDE_DIST_PATH: folder } });
     await addressOf(command);
     expect((await command.ended).stderr).toContain('does not work here: it ended with 133');
+  });
+
+  it('serves the pages where the program runs no TypeScript', async () => {
+    const place = new Place({ ...(person === undefined ? {} : { uid: person }) });
+    const folder = program(place, 'touch "$HOME/started"');
+    writeFileSync(join(folder, 'electron'), '#!/bin/sh\necho false\n');
+    const command = place.start(['start'], { env: { DISPLAY: ':7', ELECTRON_OVERRIDE_DIST_PATH: folder } });
+    await addressOf(command);
+    expect((await command.ended).stderr).toContain('runs no TypeScript');
   });
 
   it('serves the pages without a display, and prints their address', async () => {

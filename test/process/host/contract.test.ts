@@ -106,6 +106,24 @@ async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
   await note('artifact.remove', () => client.artifact.remove({ root, key }));
   await note('artifact.remove', () => client.artifact.remove({ root, key }));
 
+  // Paths that are there on no machine: the same answers with and without a GPU.
+  await note('settings.update', () => client.settings.update({ cudaLibrary: scene.path('libcuda.so.1') }));
+  const gpu = 'GPU-00000000-0000-0000-0000-000000000001';
+  await note('gpus.list', () => client.gpus.list({}));
+  await note('gpus.setMode', () => client.gpus.setMode({ uuid: gpu, mode: 'disabled', limitGib: 80 }));
+  await note('gpus.setMode', () => client.gpus.setMode({ uuid: '0', mode: 'auto' }));
+  await note('gpus.flags', () => client.gpus.flags({ uuids: [gpu] }));
+  await note('registrations.start', () => client.registrations.start({ root, key, gpu }));
+  await note('registrations.list', () => client.registrations.list());
+  await stream('registrations.watch', () => client.registrations.watch({ id: 'unknown' }));
+  await note('registrations.end', () => client.registrations.end({ id: 'unknown' }));
+  await note('registrations.diagnose', () => client.registrations.diagnose({ id: 'unknown' }));
+  await note('registrations.diagnose', () => client.registrations.diagnose({}));
+  await note('registrations.bundle', () =>
+    client.registrations.bundle({ id: 'unknown', path: scene.path('bundle.tar.gz') }),
+  );
+  await note('workers.list', () => client.workers.list());
+  await stream('workers.followLog', () => client.workers.followLog({ path: scene.path('nowhere.log') }));
   leftover(root);
   await note('cleanup.plan', () => client.cleanup.plan({ root, keepLatest: 0 }));
   const cleaning = await note('cleanup.plan', () => client.cleanup.plan({ root }));

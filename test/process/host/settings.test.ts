@@ -112,13 +112,13 @@ test('a broken file is told by activity and status', async () => {
 
 test('fields of a newer version stay, and missing ones have their defaults', async () => {
   const scene = new DeskScene();
-  scene.writeSettings('{"stores": ["/a"], "cudaLibrary": "/x.so"}');
+  scene.writeSettings('{"stores": ["/a"], "fieldOfTomorrow": "/x.so"}');
   const { file } = await opened(scene);
   expect(file.current).toEqual({ theme: 'system', stores: ['/a'] });
   await file.update((settings) => ({ ...settings, theme: 'dark' }));
   expect(JSON.parse(readFileSync(scene.settingsPath, 'utf8'))).toEqual({
     stores: ['/a'],
-    cudaLibrary: '/x.so',
+    fieldOfTomorrow: '/x.so',
     theme: 'dark',
   });
 });

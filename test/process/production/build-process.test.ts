@@ -13,7 +13,7 @@ import {
   type RunningBuild,
 } from '../../../src/production/build-supervisor.ts';
 import type { BuildPhase, BuildResult, ChildEvent } from '../../../src/production/build-protocol.ts';
-import { spawnChild } from '../../../src/production/child-process.ts';
+import { spawnChild } from '../../../src/store/child-process.ts';
 import { cleanup } from '../../../src/store/cleanup.ts';
 import { openDomain } from '../../../src/store/domain.ts';
 import { FileLock, withoutWaiting } from '../../../src/store/lock.ts';

@@ -1,5 +1,6 @@
 /** Who holds a lock, from lock tables as kernels write them on file systems that this machine does not have. */
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { FileLock, LockTimeout, withoutWaiting } from '../../../src/store/lock.ts';
@@ -229,4 +230,22 @@ describe('taking a lock', () => {
     });
     expect(() => native.lstat(join(folder, 'target'))).toThrow('ENOENT');
   });
+});
+
+test('the command line of a process that waits in the kernel is not read', async () => {
+  const scenario = await store().artifact('weights').made();
+  const path = scenario.path('locks', `${scenario.key('weights')}.artifact.lock`);
+  const { dev, ino } = statSync(path);
+  const device = `${(dev >> 8).toString(16).padStart(2, '0')}:${(dev & 0xff).toString(16).padStart(2, '0')}`;
+  const proc = procOf({
+    locks: `1: FLOCK  ADVISORY  READ 77 ${device}:${ino} 0 EOF\n`,
+    processes: { 77: { comm: 'python3\n', stat: `77 (python3) D ${'0 '.repeat(18)}5 0` } },
+  });
+  // Whoever reads a pipe that nobody writes to waits for ever, as with the memory of a stuck process.
+  execFileSync('mkfifo', [join(proc, '77', 'cmdline')]);
+  mkdirSync(join(proc, '77', 'task', '78'), { recursive: true });
+  writeFileSync(join(proc, '77', 'task', '78', 'stat'), '78 (python3) D 1');
+  expect(holdersOfFile(path, proc)).toMatchObject([{ pid: 77, command: 'python3' }]);
+  writeFileSync(join(proc, '77', 'task', '78', 'stat'), '78 (python3) S 1');
+  expect(holdersOfFile(path, proc, 'name')).toMatchObject([{ pid: 77, command: 'python3' }]);
 });

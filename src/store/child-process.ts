@@ -19,7 +19,7 @@ const passedThrough = [
   /^LC_/,
   /^XDG_/,
   /^WEIGHTROOM_/,
-  /^(CUDA_|NVIDIA_|LD_LIBRARY_PATH$)/,
+  /^(CUDA_|FAKE_CUDA_|NVIDIA_|LD_LIBRARY_PATH$)/,
 ];
 
 /**
