@@ -78,7 +78,14 @@ export class Workstation {
     this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
       onProblem: (message) => this.#report(message),
     });
-    this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
+    this.stores = new KnownStores(this.settings, {
+      now,
+      pollMs,
+      answerMs,
+      files: this.paths,
+      onBug: this.reportBug,
+      onNotice: (message) => this.#notice(message),
+    });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
       this.#known(build.root)?.touch();
@@ -324,6 +331,11 @@ export class Workstation {
 
   #known(root: string): KnownStore | null {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
+  }
+
+  /** Of a file that every store's process uses: told once. */
+  #notice(message: string): void {
+    if (!this.#problems.some((problem) => problem.message === message)) this.#report(message);
   }
 
   #report(message: string): void {

@@ -155,6 +155,41 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
       }),
     },
     domain: {
+      overview: os.domain.overview.handler(({ input }) => {
+        const groups = [
+          ...Map.groupBy(desk.find(input.root).rows, (row) =>
+            JSON.stringify([row.state, row.model, row.representation]),
+          ).values(),
+        ].map((rows) => {
+          const [{ state, model, representation }] = rows as [InventoryRow];
+          const bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
+          const allocatedBytes = rows.reduce((sum, row) => sum + row.allocatedBytes, 0);
+          return {
+            state,
+            model,
+            representation,
+            entries: rows.length,
+            bytes,
+            allocatedBytes,
+            freeableBytes: allocatedBytes,
+          };
+        });
+        return { groups: groups.sort((a, b) => b.bytes - a.bytes) };
+      }),
+      find: os.domain.find.handler(({ input }) => {
+        const rows = desk
+          .find(input.root)
+          .rows.filter((row) => `${row.key} ${row.model}`.toLowerCase().includes(input.search.toLowerCase()));
+        const { offset, limit } = input;
+        const found = rows.map((row) => ({ ...row, matchingTensors: 0, tensors: [] }));
+        return {
+          revision: desk.revision,
+          artifacts: rows.length,
+          tensors: 0,
+          offset,
+          rows: found.slice(offset, offset + limit),
+        };
+      }),
       inventory: os.domain.inventory.handler(({ input }) => {
         const words = input.search.toLowerCase().split(/\s+/).filter(Boolean);
         const all = desk.find(input.root).rows;
