@@ -1,12 +1,15 @@
 /** The treemap of one store as what is drawn: a frame with a heading per model and layout, a tile per artifact. */
 import type { DomainSummary } from '../../src/contract/domain-schemas.ts';
 import { countOf } from '../words/bytes.ts';
+import { lastPart } from '../words/names.ts';
 import { shadeOfTile, type Shade } from '../words/states.ts';
 import { squarify, type Box } from './treemap-layout.ts';
 
 export interface Frame extends Box {
   readonly id: string;
+  /** Short, for the heading. */
   readonly words: string;
+  readonly title: string;
   readonly bytes: number;
   readonly level: 'model' | 'layout';
 }
@@ -44,7 +47,7 @@ export function pictureOf(models: DomainSummary['models'], width: number, height
     const inner = framed(
       frames,
       modelBoxes[m] as Box,
-      { id: modelId, words: name, bytes: model.bytes },
+      { id: modelId, words: lastPart(name), title: name, bytes: model.bytes },
       'model',
     );
     const layouts = model.layouts.filter(({ bytes }) => bytes > 0);
@@ -55,7 +58,12 @@ export function pictureOf(models: DomainSummary['models'], width: number, height
     layouts.forEach((layout, l) => {
       const words = layout.layout ?? 'unknown layout';
       const id = `${modelId} layout ${l}`;
-      const space = framed(frames, layoutBoxes[l] as Box, { id, words, bytes: layout.bytes }, 'layout');
+      const space = framed(
+        frames,
+        layoutBoxes[l] as Box,
+        { id, words, title: `${name}, ${words}`, bytes: layout.bytes },
+        'layout',
+      );
       tiles.push(...tilesOf(layout, space, `${name}, ${words}`, id));
     });
   });
@@ -94,7 +102,7 @@ function tilesOf(layout: Layout, space: Box, where: string, id: string): Tile[] 
 function framed(
   frames: Frame[],
   box: Box,
-  what: Pick<Frame, 'id' | 'words' | 'bytes'>,
+  what: Pick<Frame, 'id' | 'words' | 'title' | 'bytes'>,
   level: Frame['level'],
 ): Box {
   const least = leastForHeading[level];

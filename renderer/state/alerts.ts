@@ -1,6 +1,6 @@
 /** What needs somebody's attention, derived from what the desk knows; each with what can be done about it. */
 import type { Desk } from './desk.svelte.ts';
-import { hrefOf } from './router.svelte.ts';
+import { hrefOf, type Route } from './router.svelte.ts';
 import { sizeWords } from '../words/bytes.ts';
 import { codeTitles } from '../words/failures.ts';
 import { nameOfBuild } from '../words/phases.ts';
@@ -15,7 +15,8 @@ export interface Alert {
 /** A store that is fuller than this is told about. */
 const fullShare = 0.9;
 
-export function alertsOf(desk: Desk): Alert[] {
+/** `here`: the page that is open; a failure that it tells itself is not told above it again. */
+export function alertsOf(desk: Desk, here: Route): Alert[] {
   const alerts: Alert[] = [];
   for (const { message } of desk.status.value?.problems ?? []) {
     const action = { words: 'See Settings', href: hrefOf({ page: 'settings' }) };
@@ -47,5 +48,6 @@ export function alertsOf(desk: Desk): Alert[] {
     const action = { words: 'See why', href: hrefOf({ page: 'builds' }) };
     alerts.push({ id: `build ${build.id}`, tone: 'bad', message, action });
   }
-  return alerts;
+  const address = hrefOf(here);
+  return alerts.filter(({ tone, action }) => tone !== 'bad' || action?.href !== address);
 }

@@ -40,6 +40,11 @@ export class ArtifactView {
     return { ...this.#which, search: search.trim(), sort, descending };
   }
 
+  /** The store answers, and has it no more, or never had it. */
+  get isGone(): boolean {
+    return this.artifact.problem?.failure?.code === 'local_miss';
+  }
+
   get isVerifying(): boolean {
     return this.#verifying !== null;
   }

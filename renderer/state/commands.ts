@@ -9,7 +9,7 @@ import { sizeWords } from '../words/bytes.ts';
 
 export interface Command {
   readonly id: string;
-  readonly group: 'Pages' | 'Stores' | 'Actions' | 'Artifacts';
+  readonly group: 'Pages' | 'Stores' | 'Actions' | 'Artifacts' | 'Stop';
   readonly icon: IconName;
   readonly words: string;
   readonly detail: string;
@@ -44,17 +44,6 @@ export function commandsOf(desk: Desk): Command[] {
     action('Create a store', 'plus', go({ page: 'create-store' })),
     action('Open a store', 'folder', go({ page: 'open-store' })),
     action('Start a build', 'play', go({ page: 'new-build', root: null, checkpoint: null })),
-    ...desk.builds.running.map((build) =>
-      action(
-        'Cancel the build',
-        'cross',
-        async () => {
-          await desk.builds.cancel(build.id);
-          desk.announcer.say('The build was asked to stop.');
-        },
-        nameOfBuild(build),
-      ),
-    ),
     ...(['light', 'dark', 'system'] as const)
       .filter((theme) => theme !== desk.theme)
       .map((theme) =>
@@ -63,6 +52,21 @@ export function commandsOf(desk: Desk): Command[] {
         ),
       ),
   ];
+}
+
+/** What ends something stands last: Enter on a model's name opens the model, and does not cancel its build. */
+export function stopCommandsOf(desk: Desk): Command[] {
+  return desk.builds.running.map((build) => ({
+    id: `stop ${build.id}`,
+    group: 'Stop',
+    icon: 'cross',
+    words: 'Cancel the build',
+    detail: nameOfBuild(build),
+    run: async () => {
+      await desk.builds.cancel(build.id);
+      desk.announcer.say('The build was asked to stop.');
+    },
+  }));
 }
 
 /** Of every store that is online, the first few that match. */

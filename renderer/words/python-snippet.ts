@@ -14,6 +14,6 @@ for file in ${files}:
     with safe_open(file, framework="pt") as weights:
         for name in weights.keys():
             tensor = weights.get_tensor(name)
-            print(name, tensor.dtype, tuple(tensor.shape))
+            print(name, tuple(tensor.shape), tensor.dtype)
 `;
 }

@@ -58,15 +58,14 @@ test('a build of the command line comes first, one of the page after it, and bot
   expect(other.exitCode).toBe(0);
 });
 
+/** As soon as somebody holds it. */
 async function admissionHolder(root: string): Promise<number> {
-  for (;;) {
-    const held = (await lockStates(root)).find(
-      ({ purpose, state }) => purpose === 'admission' && state === 'held',
-    );
-    const [holder] = held?.holders ?? [];
-    if (holder !== undefined) return holder.pid;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  const holder = async (): Promise<number> => {
+    const held = (await lockStates(root)).find(({ purpose }) => purpose === 'admission');
+    return held?.holders[0]?.pid ?? 0;
+  };
+  await expect.poll(holder, { timeout: 20_000, intervals: [20] }).toBeGreaterThan(0);
+  return await holder();
 }
 
 test('a build that runs is cancelled, and leaves nothing behind', async ({ page }) => {

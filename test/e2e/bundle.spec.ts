@@ -3,7 +3,7 @@ import { expect, test } from '@playwright/test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { rendererFolder } from './fake-host.ts';
+import { rendererFolder } from './fake/host.ts';
 
 const mostBytes = 400 * 1024;
 

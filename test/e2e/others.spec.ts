@@ -20,10 +20,34 @@ test('what the command line builds, and removes, appears by itself', async ({ pa
   await expect(page.getByRole('heading', { name: 'Identity' })).toBeVisible();
   const key = /[0-9a-f]{64}/.exec(page.url())?.[0] as string;
   await desk.weightroom('remove', root, key);
-  // The page of what is gone says so, and the list is without it.
-  await expect(page.getByText('The store has no such artifact').first()).toBeVisible();
-  await page.goBack();
+  // The page of what is gone says so and offers nothing that needs it; what was seen stays readable.
+  await expect(page.getByText('This artifact was removed')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Remove…' })).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Verify now' })).toBeDisabled();
+  await expect(page.getByRole('heading', { name: 'Identity' })).toBeVisible();
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  // The same checkpoint is the same key: built again, it is there again.
+  await desk.weightroom('build', path, '--domain', root);
+  await expect(page.getByText('This artifact was removed')).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Verify now' })).toBeEnabled();
+  await desk.weightroom('remove', root, key);
+  await page.getByRole('link', { name: 'Back to the store' }).click();
   await expect(table).toHaveAttribute('aria-rowcount', '1');
+});
+
+test('two windows with one artifact: one removes it, while the other is about to', async ({ page }) => {
+  const root = await desk.createStore(page);
+  await desk.weightroom('build', await desk.checkpoint('shared', 16 * mib), '--domain', root);
+  await page.getByRole('region', { name: 'Artifacts, scrollable' }).locator('a').first().click();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  for (const window of [page, other]) await window.getByRole('button', { name: 'Remove…' }).click();
+  await page.getByRole('button', { name: /^Remove \d/ }).click();
+  await expect(page.getByText(/is removed: .* freed/)).toBeVisible();
+  await expect(page.getByRole('heading', { level: 1, name: 'store', exact: true })).toBeFocused();
+  await expect(other.getByText('This artifact was removed')).toBeVisible();
+  await expect(other.getByRole('dialog')).toHaveCount(0);
+  await expect(other.getByRole('heading', { level: 1 })).toBeFocused();
 });
 
 test('two windows: a build that one starts runs in the other, which cancels it', async ({ page }) => {

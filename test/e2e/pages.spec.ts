@@ -1,8 +1,12 @@
 /** The pages against a fake host: many rows, the keyboard alone, builds, failures, and a host that goes and comes. */
 import { expect, test } from '@playwright/test';
 import type { BrowserHost } from '../../src/host/browser-host.ts';
-import { keyOf, rows, storeOf } from './fake-data.ts';
-import { busyDesk, serveFake, type FakeDesk } from './fake-host.ts';
+import { busyDesk } from './fake/busy-desk.ts';
+import type { FakeDesk } from './fake/desk.ts';
+import { serveFake } from './fake/host.ts';
+import { rows, storeOf } from './fake/stores.ts';
+import { keyOf } from './fake/units.ts';
+import { openState, stateCalled } from './states.ts';
 
 const root = '/data/weights';
 const storePage = `#/store/${encodeURIComponent(root)}`;
@@ -210,15 +214,25 @@ test('two windows: what one changes shows in the other', async ({ page }) => {
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
 });
 
-test('nothing that the page does breaks its content security policy', async ({ page }) => {
+test('nothing that the pages do breaks their content security policy', async ({ page }) => {
   const refused: string[] = [];
   page.on('console', (message) => {
     if (/Content Security Policy|Refused/.test(message.text())) refused.push(message.text());
   });
-  await page.goto(host.url);
-  for (const hash of ['#/', storePage, '#/builds', '#/create-store', '#/settings']) {
-    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-    await page.waitForTimeout(400);
+  for (const name of [
+    'workstation',
+    'store',
+    'artifact',
+    'builds',
+    'new-build',
+    'create-store',
+    'settings',
+  ]) {
+    const { close } = await openState(page, stateCalled(name));
+    await close();
   }
   expect(refused).toEqual([]);
+  // And one that would be seen.
+  await page.evaluate(`document.body.append(Object.assign(document.createElement('script'), { text: '0' }))`);
+  await expect.poll(() => refused.length).toBe(1);
 });

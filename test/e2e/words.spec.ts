@@ -1,11 +1,14 @@
 /** The pages' pure parts: sizes and times in words, the treemap's areas, the lanes of the queue. */
 import { expect, test } from '@playwright/test';
+import { headingOf, linesOf } from '../../renderer/parts/treemap-labels.ts';
 import { squarify } from '../../renderer/parts/treemap-layout.ts';
 import { pictureOf } from '../../renderer/parts/treemap-tiles.ts';
 import { chartOf } from '../../renderer/state/build-lanes.ts';
 import { readSize, sizeWords } from '../../renderer/words/bytes.ts';
 import { durationWords } from '../../renderer/words/durations.ts';
-import { builtBuild, failedBuild, gib, rows, treemap } from './fake-data.ts';
+import { builtBuild, failedBuild } from './fake/builds.ts';
+import { rows, treemap } from './fake/stores.ts';
+import { gib } from './fake/units.ts';
 
 test('sizes', () => {
   expect([0, 1, 900, 2048, 50 * 1024 ** 2, gib / 10, 1.5 * gib, 2600 * gib].map(sizeWords)).toEqual([
@@ -69,4 +72,16 @@ test('the queue shows what ended lately, on one axis', () => {
   }
   expect(ticks.length).toBeGreaterThan(2);
   expect(chartOf({ builds: [failedBuild('a', nowMs)], elsewhere: [] }, nowMs + 3_600_000).lanes).toEqual([]);
+});
+
+test('a label in the treemap is whole or not there', () => {
+  expect(headingOf(['contiguous TP2 · 12.0 GiB', 'contiguous TP2', 'TP2'], 300, 6.2)).toBe(
+    'contiguous TP2 · 12.0 GiB',
+  );
+  expect(headingOf(['contiguous TP2 · 12.0 GiB', 'contiguous TP2', 'TP2'], 60, 6.2)).toBe('TP2');
+  expect(headingOf(['contiguous TP2'], 20, 6.2)).toBe('');
+  expect(linesOf('transformer rank 0', 200, 40)).toEqual(['transformer rank 0']);
+  expect(linesOf('transformer rank 0', 100, 60)).toEqual(['transformer', 'rank 0']);
+  expect(linesOf('transformer rank 0', 100, 40)).toEqual([]);
+  expect(linesOf('transformer rank 0', 60, 60)).toEqual([]);
 });

@@ -1,18 +1,15 @@
-/** Makers of what a host would tell: short to write in a test, and always the same for the same numbers. */
-import { createHash } from 'node:crypto';
-import type { Artifact, TensorRow } from '../../src/contract/artifact-schemas.ts';
-import type { Build, CheckpointInspection } from '../../src/contract/build-schemas.ts';
-import type { DomainLocks, DomainSummary, InventoryRow } from '../../src/contract/domain-schemas.ts';
-import { failure } from '../../src/contract/failure.ts';
-import type { Store } from '../../src/contract/store-schemas.ts';
+/** Makers of what a host would tell about stores: short to write in a test, and always the same for the same numbers. */
+import type {
+  DomainLocks,
+  DomainOverview,
+  DomainSummary,
+  InventoryRow,
+} from '../../../src/contract/domain-schemas.ts';
+import { failure } from '../../../src/contract/failure.ts';
+import type { Store } from '../../../src/contract/store-schemas.ts';
+import { gib, keyOf, minute } from './units.ts';
 
-export const gib = 1024 ** 3;
-export const minute = 60_000;
 type OnlineStore = Extract<Store, { state: 'online' }>;
-
-export function keyOf(seed: string): string {
-  return createHash('sha256').update(seed).digest('hex');
-}
 
 const models = [
   ['Qwen/Qwen3-Omni-30B-A3B', 64],
@@ -226,206 +223,6 @@ function stateOf(one: InventoryRow): 'ready' | 'unserved' | 'quarantined' | 'bui
   return one.served ? 'ready' : 'unserved';
 }
 
-export function tensors(count: number): TensorRow[] {
-  return Array.from({ length: count }, (_, n): TensorRow => {
-    const layer = Math.floor(n / 4);
-    const part = [
-      'self_attn.qkv_proj.weight',
-      'self_attn.o_proj.weight',
-      'mlp.gate_up_proj.weight',
-      'norm.weight',
-    ][n % 4];
-    const shape = n % 4 === 3 ? [4096] : n % 4 === 2 ? [24_576, 4096] : [6144, 4096];
-    return {
-      name: `model.layers.${layer}.${part}`,
-      kind: 'parameter',
-      role: 'weight',
-      dtype: n % 4 === 3 ? 'float32' : 'bfloat16',
-      shape,
-      bytes: shape.reduce((product, length) => product * length, n % 4 === 3 ? 4 : 2),
-      fileName: `weights-${String((n % 4) + 1).padStart(5, '0')}.safetensors`,
-      sha256: keyOf(`tensor ${n}`),
-    };
-  });
-}
-
-export function artifact(root: string, entry: InventoryRow, all: readonly TensorRow[]): Artifact {
-  const share = (
-    name: string,
-    some: readonly TensorRow[],
-  ): { name: string; tensors: number; bytes: number } => {
-    return { name, tensors: some.length, bytes: some.reduce((sum, { bytes }) => sum + bytes, 0) };
-  };
-  const identity = {
-    source: { repository: entry.model, revision: entry.modelRevision },
-    component: entry.component,
-    representation: { kind: entry.representation, dtype: entry.dtype },
-    layout: { kind: 'contiguous', tp_size: entry.tensorParallelSize, tp_rank: entry.tensorParallelRank },
-    schema: 'host-weight-identity/1',
-  };
-  const fields = Object.entries(identity).flatMap(([name, value]) =>
-    typeof value === 'object' && value !== null
-      ? Object.entries(value).map(([inner, text]) => ({ path: `${name}.${inner}`, value: String(text) }))
-      : [{ path: name, value: String(value) }],
-  );
-  return {
-    key: entry.key,
-    path: `${root}/ready/${entry.key}`,
-    entries: [entry],
-    identity: { fields, document: JSON.stringify(identity, null, 2) },
-    contents: {
-      contentSha256: keyOf(`content ${entry.key}`),
-      producerSchema: 'checkpoint/1',
-      restorerSchema: 'safetensors/1',
-      formatMetadata: '{}',
-      files: [1, 2, 3, 4].map((n) => {
-        const name = `weights-0000${n}.safetensors`;
-        return { name, bytes: Math.floor(entry.bytes / 4), sha256: keyOf(`${entry.key} ${name}`) };
-      }),
-      tensors: all.length,
-      tensorBytes: share('', all).bytes,
-      bytesByDtype: [...Map.groupBy(all, ({ dtype }) => dtype)].map(([name, some]) => share(name, some)),
-      bytesByLayer: [...Map.groupBy(all, ({ name }) => `layer ${name.split('.')[2]}`)].map(([name, some]) =>
-        share(name, some),
-      ),
-    },
-    problem: null,
-    locks: [],
-  };
-}
-
-export function build(id: string, nowMs: number, changes: Partial<Build> = {}): Build {
-  const startedAtMs = nowMs - 4 * minute;
-  return {
-    id,
-    kind: 'build',
-    root: '/data/weights',
-    checkpoint: '/models/Qwen3-Omni-30B-A3B',
-    representation: 'preserve',
-    component: 'model',
-    modelId: 'Qwen/Qwen3-Omni-30B-A3B',
-    revision: keyOf(id).slice(0, 40),
-    pid: 41_322,
-    startedAtMs,
-    endedAtMs: null,
-    phases: [
-      { phase: 'starting', startedAtMs },
-      { phase: 'inspecting', startedAtMs: startedAtMs + 2000 },
-      { phase: 'fingerprinting', startedAtMs: startedAtMs + 6000 },
-      { phase: 'waiting-for-admission', startedAtMs: startedAtMs + 30_000 },
-      { phase: 'producing', startedAtMs: startedAtMs + 90_000 },
-    ],
-    progress: {
-      doneBytes: Math.floor(38.4 * gib),
-      totalBytes: 61 * gib,
-      bytesPerSecond: 1.42 * gib,
-      secondsLeft: 16,
-    },
-    waitingFor: null,
-    warnings: [],
-    cancelling: false,
-    result: null,
-    ...changes,
-  };
-}
-
-export function failedBuild(id: string, nowMs: number): Build {
-  const startedAtMs = nowMs - 12 * minute;
-  const endedAtMs = startedAtMs + 95_000;
-  const message =
-    'The build needs 61.0 GiB, and the store has 43.2 GiB left of its limit of 512.0 GiB. Remove artifacts that are not needed, or build into another store.';
-  return build(id, nowMs, {
-    modelId: 'Wan-AI/Wan2.2-T2V-A14B',
-    checkpoint: '/models/Wan2.2-T2V-A14B',
-    startedAtMs,
-    endedAtMs,
-    progress: null,
-    phases: [
-      { phase: 'starting', startedAtMs },
-      { phase: 'fingerprinting', startedAtMs: startedAtMs + 3000 },
-      { phase: 'preparing', startedAtMs: startedAtMs + 80_000 },
-    ],
-    result: {
-      status: 'failed',
-      key: keyOf(id),
-      artifactBytes: null,
-      elapsedMs: 95_000,
-      failure: failure('capacity', 'store_limit_exceeded', message, { details: { needed_bytes: 61 * gib } }),
-      leftBehind: [],
-    },
-  });
-}
-
-export function builtBuild(id: string, nowMs: number): Build {
-  const startedAtMs = nowMs - 9 * minute;
-  return build(id, nowMs, {
-    modelId: 'Qwen/Qwen2.5-Omni-7B',
-    checkpoint: '/models/Qwen2.5-Omni-7B',
-    startedAtMs,
-    endedAtMs: nowMs - 5 * minute,
-    progress: null,
-    phases: [
-      { phase: 'starting', startedAtMs },
-      { phase: 'fingerprinting', startedAtMs: startedAtMs + 3000 },
-      { phase: 'producing', startedAtMs: startedAtMs + 40_000 },
-      { phase: 'publishing', startedAtMs: startedAtMs + 200_000 },
-    ],
-    result: {
-      status: 'built',
-      key: keyOf('artifact 1'),
-      artifactBytes: 15 * gib,
-      elapsedMs: 4 * minute,
-      failure: null,
-      leftBehind: [],
-    },
-  });
-}
-
-export function inspection(checkpoint: string): CheckpointInspection {
-  if (checkpoint.includes('broken')) {
-    const message = 'weights-00002.safetensors ends before its last tensor does: 1,024 bytes are missing.';
-    const problem = { kind: 'truncated', file: 'weights-00002.safetensors', tensor: null, message };
-    return { checkpoint, problems: [problem], problemCount: 1, found: null };
-  }
-  const files = Array.from({ length: 16 }, (_, n) => {
-    return { name: `model-${String(n + 1).padStart(5, '0')}-of-00016.safetensors`, bytes: 3.8 * gib };
-  });
-  const plan = {
-    dtype: 'bfloat16',
-    payloadFiles: 16,
-    tensorBytes: 61 * gib,
-    artifactBytes: Math.floor(61.02 * gib),
-  };
-  return {
-    checkpoint,
-    problems: [],
-    problemCount: 0,
-    found: {
-      folder: checkpoint,
-      indexFile: 'model.safetensors.index.json',
-      files: files.map(({ name, bytes }) => ({ name, bytes: Math.floor(bytes) })),
-      tensors: 18_867,
-      bytes: 61 * gib,
-      bytesByDtype: [
-        { dtype: 'bfloat16', bytes: 60 * gib },
-        { dtype: 'float32', bytes: gib },
-      ],
-      ignoredFiles: ['consolidated.safetensors'],
-      ignoredTensors: 0,
-      modelId: 'Qwen/Qwen3-Omni-30B-A3B',
-      revision: keyOf(checkpoint).slice(0, 40),
-      offers: [
-        { representation: 'preserve', plan, failure: null },
-        {
-          representation: 'bf16',
-          plan: null,
-          failure: failure('production', 'producer_unsupported', 'It is bfloat16 already: keep it as it is.'),
-        },
-      ],
-    },
-  };
-}
-
 export function locks(nowMs: number): DomainLocks {
   const command = '/usr/bin/node src/production/build-process.ts --run 7f2c';
   const python = 'python3 -m vllm serve Qwen/Qwen3-Omni-30B-A3B --omni --tensor-parallel-size 2';
@@ -457,4 +254,26 @@ export function locks(nowMs: number): DomainLocks {
     ],
     free: 118,
   };
+}
+
+export function overview(rows: readonly InventoryRow[]): DomainOverview['groups'] {
+  const kind = ({ state, model, representation }: InventoryRow): string =>
+    JSON.stringify([state, model, representation]);
+  return [...Map.groupBy(rows, kind).values()]
+    .map((members) => {
+      const [{ state, model, representation }] = members as [InventoryRow];
+      const sum = (of: (row: InventoryRow) => number): number =>
+        members.reduce((total, row) => total + of(row), 0);
+      const allocatedBytes = sum((row) => row.allocatedBytes);
+      return {
+        state,
+        model,
+        representation,
+        entries: members.length,
+        bytes: sum(({ bytes }) => bytes),
+        allocatedBytes,
+        freeableBytes: allocatedBytes,
+      };
+    })
+    .sort((a, b) => b.bytes - a.bytes);
 }
