@@ -37,6 +37,14 @@ export interface Refreshed {
   readonly read: number;
 }
 
+export interface CatalogStatus {
+  readonly entries: number;
+  /** Entries whose tensors are known. */
+  readonly manifests: number;
+  /** Different lists of tensors among them. */
+  readonly structures: number;
+}
+
 /** So many are read, and then written in one transaction: others get their turn in between. */
 const batch = 256;
 /** Somebody else writes the same domain all the time: what they write is as new as ours. */
@@ -111,6 +119,19 @@ export class Catalog {
   async check(domain: Domain, { entries }: Pick<Inventory, 'entries'>): Promise<CatalogDifference[]> {
     return await this.#using(() =>
       differences(this.#opened.connection, this.#state(domain).id, domain, entries),
+    );
+  }
+
+  /** What the rows hold of a domain, without looking at it. */
+  async status(domain: Domain): Promise<CatalogStatus> {
+    return await this.#using(
+      () =>
+        this.#opened.connection
+          .prepare(
+            `SELECT count(*) AS entries, count(structure) AS manifests, count(DISTINCT structure) AS structures
+             FROM entry WHERE domain = ?`,
+          )
+          .get(this.#state(domain).id) as CatalogStatus,
     );
   }
 

@@ -9,6 +9,11 @@ import { entryId, wordsOf } from './entry-table.ts';
 export interface CatalogDifference {
   /** `<state>/<name>` of the entry. */
   readonly entry: string;
+  /**
+   * `outdated`: the entry changed since it was last looked at, which the next look sees by its signature.
+   * `wrong`: it did not, and the row is not what the disk says. That is a bug, or a damaged file.
+   */
+  readonly kind: 'outdated' | 'wrong';
   /** `row` where the whole entry is missing on one side. */
   readonly field: string;
   readonly catalog: string | null;
@@ -31,16 +36,23 @@ export async function differences(
     const row = rows.get(id);
     rows.delete(id);
     if (row === undefined) {
-      found.push({ entry: id, field: 'row', catalog: null, disk: 'there' });
+      found.push({ entry: id, kind: 'outdated', field: 'row', catalog: null, disk: 'there' });
+      continue;
+    }
+    if (row['signature'] !== entry.signature) {
+      const catalog = words(row['signature'] ?? null);
+      found.push({ entry: id, kind: 'outdated', field: 'signature', catalog, disk: entry.signature });
       continue;
     }
     const disk = fieldsOf(entry, await readEntry(domain, entry));
     for (const [field, value] of Object.entries(disk)) {
       const kept = row[field] ?? null;
-      if (kept !== value) found.push({ entry: id, field, catalog: words(kept), disk: words(value) });
+      if (kept !== value)
+        found.push({ entry: id, kind: 'wrong', field, catalog: words(kept), disk: words(value) });
     }
   }
-  for (const id of rows.keys()) found.push({ entry: id, field: 'row', catalog: 'there', disk: null });
+  for (const id of rows.keys())
+    found.push({ entry: id, kind: 'outdated', field: 'row', catalog: 'there', disk: null });
   return found;
 }
 
