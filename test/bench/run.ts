@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mountOf, readMounts } from '../../src/store/filesystem-type.ts';
 import { build } from './build.ts';
+import { catalog } from './catalog.ts';
 import { eventLoop } from './event-loop.ts';
 import { inventory } from './inventory.ts';
 import { lookup } from './lookup.ts';
@@ -22,6 +23,7 @@ const benches: Readonly<Record<string, (folder: string) => Promise<Row[]>>> = {
   build,
   inventory,
   lookup,
+  catalog,
   start,
   scrolling,
   'event-loop': eventLoop,
