@@ -27,7 +27,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'src/contract',
     'native',
   ],
-  'src/cli': ['src/host', 'src/production', 'src/store', 'src/contract', 'native'],
+  'src/cli': ['src/host', 'src/production', 'src/cleanup', 'src/store', 'src/contract', 'native'],
   electron: ['src/host', 'src/contract'],
   renderer: ['src/contract'],
 };

@@ -1,4 +1,4 @@
-// Builds the pages that the browser host serves, so that after `npm ci` everything that is needed to run is
+// Builds the pages, and the desktop app's preload, so that after `npm ci` everything that is needed to run is
 // there. Vite is a development dependency: an installation without those brings its pages along.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -14,11 +14,13 @@ if (!existsSync(vite)) {
 } else {
   // Vite needs a newer Node than the one that may run this.
   const node = existsSync(pinned) ? pinned : process.execPath;
-  const { status, stdout, stderr } = spawnSync(node, [vite, 'build', '--logLevel', 'warn'], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  if (status !== 0) {
+  for (const config of ['vite.config.ts', 'build/preload.config.ts']) {
+    const { status, stdout, stderr } = spawnSync(
+      node,
+      [vite, 'build', '--config', config, '--logLevel', 'warn'],
+      { cwd: root, encoding: 'utf8' },
+    );
+    if (status === 0) continue;
     console.error(`${stdout}${stderr}\nWeightroom: the pages could not be built; see above.`);
     process.exit(1);
   }

@@ -63,6 +63,11 @@ export class Connection {
     return this.#transport.client;
   }
 
+  /** What only the desktop app can do; null in a browser and while there is no connection. */
+  get desktop(): Transport['desktop'] {
+    return this.#transport?.desktop ?? null;
+  }
+
   start(): void {
     void this.#keepUp();
     addEventListener('online', () => this.retryNow());

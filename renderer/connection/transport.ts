@@ -6,10 +6,13 @@ import { createORPCClient } from '@orpc/client';
 import { RPCLink as PortLink } from '@orpc/client/message-port';
 import { RPCLink as SocketLink } from '@orpc/client/websocket';
 import type { DeskClient } from '../../src/contract/contract.ts';
+import type { DesktopClient } from '../../src/contract/desktop.ts';
 import { exchangeToken, isSignedIn } from './session.ts';
 
 export interface Transport {
   readonly client: DeskClient;
+  /** What only the desktop app can do; null in a browser. */
+  readonly desktop: DesktopClient['desktop'] | null;
   /** Resolves when the host went away. */
   readonly closed: Promise<void>;
   close(): void;
@@ -53,6 +56,7 @@ async function openSocket(): Promise<Transport> {
   }
   return {
     client: createORPCClient<DeskClient>(new SocketLink({ websocket: socket })),
+    desktop: null,
     closed,
     close: () => socket.close(),
   };
@@ -78,7 +82,7 @@ async function openPort(door: DesktopDoor): Promise<Transport> {
   await door.connect();
   const port = await arrived;
   const closed = new Promise<void>((resolve) => port.addEventListener('close', () => resolve()));
-  const client = createORPCClient<DeskClient>(new PortLink({ port }));
+  const client = createORPCClient<DesktopClient>(new PortLink({ port }));
   port.start();
-  return { client, closed, close: () => port.close() };
+  return { client, desktop: client.desktop, closed, close: () => port.close() };
 }

@@ -77,9 +77,19 @@ export const commandTable: readonly CommandEntry[] = [
     load: () => import('./commands/index-check.ts'),
   },
   {
+    name: 'clean',
+    summary: 'show what can go from a store and why, and remove it',
+    load: () => import('./commands/clean.ts'),
+  },
+  {
     name: 'quarantine ls',
     summary: 'list what was taken out of service',
     load: () => import('./commands/quarantine-ls.ts'),
+  },
+  {
+    name: 'quarantine restore',
+    summary: 'put an entry back into service that is whole after all',
+    load: () => import('./commands/quarantine-restore.ts'),
   },
   {
     name: 'quarantine rm',

@@ -1,4 +1,18 @@
 /** Time for people: durations in words, moments in local time. */
+import { wrongUse } from './wrong-use.ts';
+
+const dayMs = 24 * 3600_000;
+const ageUnits: Readonly<Record<string, number>> = { h: 3600_000, d: dayMs, w: 7 * dayMs };
+
+/** Milliseconds of `12h`, `30d` or `8w`, or throws FailureError (wrong use) naming `what`. */
+export function parseAge(text: string, what: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,6})([hdw])$/.exec(text) ?? [];
+  const unitMs = ageUnits[unit];
+  if (unitMs === undefined) {
+    throw wrongUse(`${what} is a time like 12h, 30d or 8w, not ${JSON.stringify(text)}.`);
+  }
+  return Number(number) * unitMs;
+}
 
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10_000) return `${(milliseconds / 1000).toFixed(1)} s`;

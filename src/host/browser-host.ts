@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { BrowserSession } from './browser-session.ts';
+import { pageHeaders } from './page-headers.ts';
 import { refusalOf, upgradeRefusalOf } from './request-guard.ts';
 import type { RpcServer } from './rpc-connection.ts';
 import { StaticFiles } from './static-files.ts';
@@ -161,26 +162,8 @@ const signInAdvice =
 
 /** `host` has been typed by the client, but what does not name this machine is refused all the same. */
 function setSecurityHeaders(response: ServerResponse, host: string): void {
-  const socket = /^[\w.[\]:]+$/.test(host) ? ` ws://${host}` : '';
-  const policy = [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self' data:",
-    "font-src 'self'",
-    "manifest-src 'self'",
-    `connect-src 'self'${socket}`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ];
-  response.setHeader('Content-Security-Policy', policy.join('; '));
-  response.setHeader('X-Content-Type-Options', 'nosniff');
-  response.setHeader('X-Frame-Options', 'DENY');
-  response.setHeader('Referrer-Policy', 'no-referrer');
-  response.setHeader('Cross-Origin-Opener-Policy', 'same-origin');
-  response.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
-  response.setHeader('Permissions-Policy', 'camera=(), geolocation=(), microphone=()');
+  const socket = /^[\w.[\]:]+$/.test(host) ? [`ws://${host}`] : [];
+  for (const [name, value] of Object.entries(pageHeaders(socket))) response.setHeader(name, value);
 }
 
 function answerText(response: ServerResponse, status: number, text: string): void {

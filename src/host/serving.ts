@@ -17,6 +17,9 @@ import { Workstation } from './workstation.ts';
 /** Where a browser finds it if nothing else is said and nobody else has it. */
 export const defaultPort = 7411;
 
+/** Where `npm ci` puts the pages. */
+export const builtPages = join(installationFolder, 'dist', 'renderer');
+
 export interface ServingOptions {
   readonly env: Environment;
   /** Null: the default one, or any other where that is taken. */
@@ -30,17 +33,33 @@ export type Serving =
 
 /** Throws FailureError where the port can't be had. */
 export async function serveDesk(options: ServingOptions): Promise<Serving> {
-  const { env, rendererFolder = join(installationFolder, 'dist', 'renderer') } = options;
+  return await claim(options, async () => {
+    const workstation = await Workstation.open({ env: options.env });
+    const end = async (): Promise<void> => await workstation.close();
+    return { rpc: new RpcServer(deskRouter(workstation)), end };
+  });
+}
+
+/** The same for a desk that somebody else owns and ends: the desktop app, where its window does not work. */
+export async function shareDesk(rpc: RpcServer, options: ServingOptions): Promise<Serving> {
+  return await claim(options, async () => ({ rpc, end: async () => undefined }));
+}
+
+interface OwnedDesk {
+  readonly rpc: RpcServer;
+  readonly end: () => Promise<void>;
+}
+
+async function claim(options: ServingOptions, open: () => Promise<OwnedDesk>): Promise<Serving> {
+  const { env, port, rendererFolder = builtPages } = options;
   const { state } = defaultPaths(env);
   const instancePath = join(state, 'browser-host.json');
   const claimed = await claimInstance(instancePath, async () => {
-    const workstation = await Workstation.open({ env });
+    const { rpc, end } = await open();
     try {
-      const rpc = new RpcServer(deskRouter(workstation));
-      const host = await startHost(rpc, rendererFolder, options.port);
-      return new ServedDesk(workstation, host, state, instancePath);
+      return new ServedDesk(await startHost(rpc, rendererFolder, port), end, state, instancePath);
     } catch (error) {
-      await workstation.close();
+      await end();
       throw error;
     }
   });
@@ -73,15 +92,15 @@ function portFailure(port: number, code: string): ReturnType<typeof failure> {
 }
 
 export class ServedDesk {
-  readonly #workstation: Workstation;
   readonly #host: BrowserHost;
+  readonly #end: () => Promise<void>;
   readonly #stateFolder: string;
   readonly #instancePath: string;
   #page: OpenedPage | null = null;
 
-  constructor(workstation: Workstation, host: BrowserHost, stateFolder: string, instancePath: string) {
-    this.#workstation = workstation;
+  constructor(host: BrowserHost, end: () => Promise<void>, stateFolder: string, instancePath: string) {
     this.#host = host;
+    this.#end = end;
     this.#stateFolder = stateFolder;
     this.#instancePath = instancePath;
   }
@@ -105,7 +124,7 @@ export class ServedDesk {
   /** First nobody new gets in, then what runs is ended, then the record goes. */
   async close(): Promise<void> {
     await this.#host.close();
-    await this.#workstation.close();
+    await this.#end();
     await this.#page?.remove();
     await releaseInstance(this.#instancePath);
   }

@@ -15,11 +15,12 @@ import type {
   VerificationEvent,
   verifyRequest,
 } from '../contract/artifact-schemas.ts';
-import type { BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
+import type { Build, BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
 import type { DomainChange, DomainLocks } from '../contract/domain-schemas.ts';
 import { succeeded } from '../contract/failure.ts';
 import type { Store, StoreCheck, StorePlan } from '../contract/store-schemas.ts';
 import type { Removal } from '../store/cleanup.ts';
+import { History } from '../catalog/history.ts';
 import { ActivityLog } from './activity-log.ts';
 import { buildEnded, buildStarted } from './build-words.ts';
 import { callError } from './call-errors.ts';
@@ -57,6 +58,8 @@ export class Workstation {
   readonly stores: KnownStores;
   readonly builds = new DeskBuilds();
   readonly now: () => number;
+  /** Opened with the workstation. */
+  #history: History | null = null;
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
   readonly #problems: AppStatus['problems'][number][] = [];
@@ -76,7 +79,7 @@ export class Workstation {
     this.#startedAtMs = now();
     this.activity = new ActivityLog(join(this.paths.state, 'activity.jsonl'), now);
     this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
-      onProblem: (message) => this.#report(message),
+      onProblem: (message) => this.reportProblem('settings', message),
     });
     this.stores = new KnownStores(this.settings, {
       now,
@@ -88,6 +91,7 @@ export class Workstation {
     });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
+      this.#remember(build);
       this.#known(build.root)?.touch();
     });
   }
@@ -96,6 +100,7 @@ export class Workstation {
     const workstation = new Workstation(options);
     await workstation.activity.open();
     await workstation.settings.open();
+    await workstation.#openHistory();
     workstation.stores.prepare();
     return workstation;
   }
@@ -103,6 +108,7 @@ export class Workstation {
   async close(): Promise<void> {
     await this.builds.close();
     await this.stores.close();
+    this.#history?.close();
     this.settings.close();
     await this.activity.close();
   }
@@ -325,6 +331,15 @@ export class Workstation {
     this.activity.add({ kind: 'bug', severity: 'failure', message });
   };
 
+  /** Something is wrong with the program's own surroundings: an alert on every page until the program ends. */
+  reportProblem(kind: 'app' | 'settings', message: string): void {
+    // The same one again is one that goes on.
+    const earlier = this.#problems.findIndex((problem) => problem.message === message);
+    if (earlier >= 0) this.#problems.splice(earlier, 1);
+    this.#problems.push({ atMs: this.now(), message });
+    this.activity.add({ kind, severity: 'warning', message });
+  }
+
   #absolute(typed: string): string {
     return absolutePath(typed, homeOf(this.env));
   }
@@ -333,14 +348,27 @@ export class Workstation {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
   }
 
-  /** Of a file that every store's process uses: told once. */
-  #notice(message: string): void {
-    if (!this.#problems.some((problem) => problem.message === message)) this.#report(message);
+  async #openHistory(): Promise<void> {
+    this.#history = await History.open(this.paths.history);
+    if (this.#history.problem !== null) this.#notice(this.#history.problem);
   }
 
-  #report(message: string): void {
-    this.#problems.push({ atMs: this.now(), message });
-    this.activity.add({ kind: 'settings', severity: 'warning', message });
+  #remember(build: Build): void {
+    const { id, root, startedAtMs, endedAtMs, result } = build;
+    this.#history?.buildEnded({
+      id,
+      root,
+      key: result?.key ?? null,
+      status: result?.status ?? 'failed',
+      startedMs: startedAtMs,
+      endedMs: endedAtMs ?? this.now(),
+      document: build,
+    });
+  }
+
+  /** Of a file that the process of every store uses: told once. */
+  #notice(message: string): void {
+    if (!this.#problems.some((problem) => problem.message === message)) this.reportProblem('app', message);
   }
 }
 

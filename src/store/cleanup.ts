@@ -3,14 +3,11 @@
  * before artifact lock: cleanup never waits for an owner and never interrupts one.
  * Source: host-weight store specification, section 7.
  */
-import { join } from 'node:path';
-import { native, isSystemError } from '#native';
-import { failure, FailureError, outcomeOf, type Failure, type Outcome } from '../contract/failure.ts';
-import { statChild, withDirectories, type DomainDirectories } from './directories.ts';
+import { native } from '#native';
+import { failure, FailureError, outcomeOf, type Outcome } from '../contract/failure.ts';
+import { requireSameRoot, statChild, type DomainDirectories } from './directories.ts';
 import type { Domain } from './domain.ts';
-import { reasonOf } from './faults.ts';
-import { FileLock, LockTimeout, withoutWaiting } from './lock.ts';
-import { holdersOfFile } from './lock-holders.ts';
+import { underBothLocks } from './key-locks.ts';
 import { isDirectory } from './metadata-file.ts';
 import {
   finishInterruptedMoves,
@@ -18,8 +15,9 @@ import {
   quarantineEntry,
   removeDenyMarker,
   removeTombstones,
+  type Place,
 } from './move.ts';
-import { artifactLock, buildLock, denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
+import { denyFile, isBasename, isKey, keyOfName, quarantineName } from './paths.ts';
 
 export interface Removal {
   /** Sum of st_size of the regular files that went. */
@@ -84,63 +82,58 @@ export function cleanupQuarantined(domain: Domain, name: string): Promise<Outcom
   });
 }
 
-async function underBothLocks<T>(
+/** Where what can be removed lies. */
+export type RemovablePlace = 'artifacts' | 'deny' | 'quarantine' | 'tmp';
+
+/**
+ * Removes exactly one entry of a directory of the store, and with an artifact its deny marker; what else the key
+ * has stays. `confirm` looks at it under both locks, and leaves it by answering false.
+ *
+ * At every point a crash leaves either the entry as it was or what no lookup serves: a staged build that has lost
+ * files, a tombstone in quarantine, a deny marker without its artifact.
+ */
+export function removeEntry(
   domain: Domain,
-  key: string,
-  work: (directories: DomainDirectories) => Promise<T>,
-): Promise<T> {
-  try {
-    const build = await takeNow(domain, buildLock(key), (holders) => activeBuild(key, holders));
-    try {
-      const artifact = await takeNow(domain, artifactLock(key), (holders) => activeLease(key, holders));
-      try {
-        return await withDirectories(domain.root, work);
-      } finally {
-        artifact.release();
-      }
-    } finally {
-      build.release();
+  { place, name }: { readonly place: RemovablePlace; readonly name: string },
+  confirm: (directories: DomainDirectories) => Promise<boolean> | boolean,
+): Promise<Outcome<boolean>> {
+  return outcomeOf(async () => {
+    const key = keyOfName(name);
+    if (key === null || !isBasename(name)) {
+      throw wrongUse(`${JSON.stringify(name)} is not the name of an entry (they start with 64 hex digits)`);
     }
-  } catch (error) {
-    if (!isSystemError(error)) throw error;
-    throw new FailureError(
-      failure('lifecycle', 'quarantine_failed', `artifact ${key} could not be removed: ${reasonOf(error)}`, {
-        retryable: true,
-        details: { errno: error.code },
-      }),
-    );
-  }
+    return await underBothLocks(domain, key, async (directories) => {
+      requireSameRoot(domain.root, directories);
+      if (!(await confirm(directories))) return false;
+      switch (place) {
+        case 'tmp':
+          await native.removeTree(directories.tmp, name);
+          await native.fsync(directories.tmp);
+          break;
+        case 'deny':
+          await removeDenyMarker(directories, name);
+          break;
+        case 'artifacts':
+        case 'quarantine':
+          await removeThroughTombstone(directories, { directory: directories[place], name }, key);
+      }
+      // Only now: an artifact that is denied must not be served for want of its marker.
+      if (place === 'artifacts') await removeDenyMarker(directories, denyFile(key));
+      return true;
+    });
+  });
 }
 
-async function takeNow(domain: Domain, name: string, held: (holders: string) => Failure): Promise<FileLock> {
-  const path = join(domain.root, 'locks', name);
-  try {
-    return await FileLock.exclusive(path, withoutWaiting);
-  } catch (error) {
-    if (!(error instanceof LockTimeout)) throw error;
-    const holders = holdersOfFile(path).map((holder) => `process ${holder.pid} (${holder.command})`);
-    throw new FailureError(
-      held(holders.length > 0 ? holders.join(', ') : 'a process that is not visible from here'),
-    );
-  }
-}
-
-function activeBuild(key: string, holders: string): Failure {
-  return failure(
-    'lifecycle',
-    'active_build_timeout',
-    `artifact ${key} is being built by ${holders}. Nothing was changed: try again when the build has ended.`,
-    { retryable: true, details: { holders } },
-  );
-}
-
-function activeLease(key: string, holders: string): Failure {
-  return failure(
-    'lifecycle',
-    'active_lease',
-    `artifact ${key} is in use by ${holders}. Nothing was changed: try again when it has let go.`,
-    { retryable: true, details: { holders } },
-  );
+async function removeThroughTombstone(
+  { quarantine }: DomainDirectories,
+  from: Place,
+  key: string,
+): Promise<void> {
+  const isTombstone = from.directory === quarantine && from.name.startsWith(`${key}.cleanup.`);
+  const name = isTombstone ? from.name : quarantineName(key, 'cleanup');
+  if (!isTombstone) await moveEntry(from, { directory: quarantine, name });
+  await native.removeTree(quarantine, name);
+  await native.fsync(quarantine);
 }
 
 function wrongUse(message: string): FailureError {

@@ -239,7 +239,7 @@ interface Verdict {
 }
 
 /** Malformed is `invalid`; unreadable for the moment is `failed` and retryable. Bugs are rethrown. */
-function classify(error: unknown, key: string): Verdict {
+export function classify(error: unknown, key: string): Verdict {
   if (error instanceof FailureError) {
     const named = { ...error.failure, message: `artifact ${key}: ${error.failure.message}` };
     return { status: 'invalid', failure: error.failure.stage === 'validation' ? named : error.failure };

@@ -37,20 +37,22 @@ export interface ValidationOptions {
   readonly level: ValidationLevel;
   /** Counts hashed bytes at the full level; cancels it. */
   readonly progress?: Progress | undefined;
+  /** Its name in the directory where that is not the key: of what is in quarantine. */
+  readonly name?: string;
 }
 
 /**
- * Opens and checks the entry of `identity.key`. Throws FailureError for what the specification gives a code
+ * Opens and checks the entry of `identity.key` in `directory`, `artifacts/` mostly. Throws FailureError for what the specification gives a code
  * of its own, DocumentError or PayloadError for other malformations, SystemError for what could not be read.
  */
 export async function validateEntry(
   domain: Domain,
-  artifacts: number,
+  directory: number,
   identity: ArtifactIdentity,
   options: ValidationOptions,
 ): Promise<ValidatedArtifact> {
   const trusted = domain.requireTrustedPermissions;
-  const entry = openDirectory(artifacts, identity.key);
+  const entry = openDirectory(directory, options.name ?? identity.key);
   const payloads: OpenPayload[] = [];
   try {
     const stat = native.fstat(entry);

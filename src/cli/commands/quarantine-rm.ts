@@ -7,6 +7,7 @@ import type { Command, Invocation } from '../command.ts';
 import { count } from '../documents.ts';
 import { exitCodeOf, exitCodes, type ExitCode } from '../exit-codes.ts';
 import { printable } from '../printable.ts';
+import { meantName } from '../quarantine-names.ts';
 import { formatSize } from '../sizes.ts';
 import { openedStore, rootArgument, valueOf } from '../store-arguments.ts';
 import { wrongUse } from '../wrong-use.ts';
@@ -76,14 +77,4 @@ function chosenNames(words: readonly string[], all: boolean, present: readonly s
   if (all) return present;
   if (words.length === 0) throw wrongUse('which entries? Give their names, or --all for every one.');
   return [...new Set(words.map((word) => meantName(word, present)))];
-}
-
-/** A name that is not there is passed on: the store says whether it is a name at all. */
-function meantName(word: string, present: readonly string[]): string {
-  const matches = present.filter((name) => name.startsWith(word));
-  if (matches.includes(word) || matches.length === 0 || word.length < 6) return word;
-  if (matches.length === 1) return matches[0] as string;
-  throw wrongUse(
-    `${JSON.stringify(word)} begins ${matches.length} names; give more of the one you mean:\n  ${matches.join('\n  ')}`,
-  );
 }

@@ -18,14 +18,10 @@ export const command: Command = {
 is there. To undo it, remove the artifact with \`weightroom remove\`, then delete that folder.`,
   example: 'weightroom sample --size 256MiB',
   interruptible: true,
-  run: (invocation) => showSample(invocation, []),
+  run,
 };
 
-/** `introduction`: lines that stand before the result. */
-export async function showSample(
-  { arguments: given, output, env, signal }: Invocation,
-  introduction: readonly string[],
-): Promise<ExitCode> {
+async function run({ arguments: given, output, env, signal }: Invocation): Promise<ExitCode> {
   const size = given.text('size');
   const sizeBytes = size === undefined ? defaultSampleBytes : parseSize(size, '--size');
   const sample = await uninterrupted(signal, async () =>
@@ -42,7 +38,7 @@ export async function showSample(
   if (build.failure !== null) throw new FailureError(build.failure);
   output.result({
     document: documentOf(sample),
-    text: [...introduction, textOf(sample, spelling(env))].join('\n'),
+    text: textOf(sample, spelling(env)),
     bare: build.key ?? '',
   });
   return exitCodes.done;

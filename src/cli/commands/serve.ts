@@ -23,12 +23,29 @@ A second \`weightroom serve\` prints the address of the first. Ending it cancels
 With --quiet: the address.`,
   example: 'weightroom serve --open',
   interruptible: true,
-  run,
+  run: async (invocation) => {
+    const { arguments: given } = invocation;
+    const port = given.text('port');
+    return await serve(invocation, {
+      port: port === undefined ? null : parsePort(port),
+      opens: given.flag('open'),
+    });
+  },
 };
 
-async function run({ arguments: given, output, env, signal }: Invocation): Promise<ExitCode> {
-  const port = given.text('port');
-  const serving = await serveDesk({ env, port: port === undefined ? null : parsePort(port) });
+export interface ServeOptions {
+  /** Null: the usual one, or any. */
+  readonly port: number | null;
+  /** In the default browser, where there is a display. */
+  readonly opens: boolean;
+}
+
+/** Prints the address and serves until the command is interrupted. */
+export async function serve(
+  { output, env, signal }: Invocation,
+  { port, opens }: ServeOptions,
+): Promise<ExitCode> {
+  const serving = await serveDesk({ env, port });
   if (serving.kind === 'other') {
     const { url, port: otherPort, pid } = serving.instance;
     printAddress(output, { url, port: otherPort, pid }, `It runs already (process ${pid}): ${url}`);
@@ -43,7 +60,7 @@ async function run({ arguments: given, output, env, signal }: Invocation): Promi
       `Weightroom is at ${url}\nCtrl+C ends it.`,
     );
     if (!desk.hasPages) output.note(buildAdvice);
-    if (given.flag('open')) await open(desk, env, output);
+    if (opens) await open(desk, env, output);
     await fired(signal);
   } finally {
     await desk.close();

@@ -15,6 +15,8 @@
 import { chmodSync, lstatSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { defaultGroups } from '../../../src/cleanup/groups.ts';
+import type { CleanupPlan } from '../../../src/cleanup/plan.ts';
 import {
   copyFolder,
   copyOfDomain,
@@ -37,7 +39,7 @@ if (straceProblem !== null) console.log(`faults are not injected on this machine
 
 const content = { bytes: 4 * KiB, seed: 7 };
 const calls =
-  'openat newfstatat fstat lstat stat statx mkdir mkdirat rename renameat renameat2 unlink unlinkat rmdir chmod fchmod fchmodat ftruncate fallocate fsync fdatasync pread64 pwrite64 getdents64 flock statfs'.split(
+  'openat newfstatat fstat lstat stat statx mkdir mkdirat rename renameat renameat2 unlink unlinkat rmdir chmod fchmod fchmodat ftruncate fallocate fsync fdatasync pread64 pwrite64 getdents64 flock statfs access faccessat faccessat2'.split(
     ' ',
   );
 const changing =
@@ -58,6 +60,8 @@ interface Operation {
   /** Before strace is attached. */
   readonly begin?: (worker: StoreProcess, scenario: Scenario) => Promise<void>;
   readonly run: (worker: StoreProcess, scenario: Scenario) => Promise<unknown>;
+  /** Before the key is built again: what another process finds wrong when it does the work again. */
+  readonly again?: (checker: StoreProcess, scenario: Scenario) => Promise<string[]>;
   /** Before the result is looked at, where the preparation is in the way. */
   readonly settle?: (scenario: Scenario) => void;
   /** Labels that were valid before and must be afterwards, whatever happens. */
@@ -148,7 +152,65 @@ const operations: readonly Operation[] = [
     },
     keeps: ['other', 'a'],
   },
+  {
+    name: 'a cleanup plan, applied',
+    prepare: () =>
+      prepared()
+        .artifact('c', content)
+        .artifact('a', content)
+        .quarantined()
+        .artifact('a', content)
+        .withTombstone()
+        .denied()
+        .deadBuild('a')
+        .made(),
+    begin: async (worker, scenario) => {
+      plans.set(worker, await planned(worker, scenario));
+    },
+    run: (worker) => worker.do('applyCleanup', { plan: plans.get(worker) as CleanupPlan }),
+    again: async (checker, scenario) => {
+      const report = await checker.do('applyCleanup', { plan: await planned(checker, scenario) });
+      if ('code' in report) return [`the second run was refused: ${report.message}`];
+      const left = (['tmp', 'quarantine', 'deny'] as const).flatMap((place) =>
+        scenario.names(place).map((name) => `${place}/${name}`),
+      );
+      const others = scenario.names('artifacts').filter((key) => key !== scenario.key('other'));
+      return [...left, ...others.map((key) => `artifacts/${key}`)].map(
+        (path) => `${path} is there after the second run`,
+      );
+    },
+    keeps: ['other'],
+  },
+  {
+    name: 'restoring a quarantined entry',
+    prepare: async () => {
+      const scenario = await prepared().artifact('a', content).denied().quarantined().made();
+      chmodSync(scenario.path('quarantine', scenario.names('quarantine')[0] as string), 0o1755);
+      return scenario;
+    },
+    run: (worker, scenario) => worker.do('restore', { name: scenario.names('quarantine')[0] as string }),
+    again: async (checker, scenario) => {
+      const [name] = scenario.names('quarantine');
+      const isThere = scenario.names('artifacts').includes(scenario.key('a'));
+      // It is in one place or the other, and whatever the fault was, the same can be done again.
+      if (name === undefined) return isThere ? [] : ['the entry is in neither place'];
+      if (isThere) return ['the entry is in both places'];
+      const restored = await checker.do('restore', { name });
+      return 'code' in restored ? [`it could not be restored afterwards: ${restored.message}`] : [];
+    },
+    keeps: ['other'],
+  },
 ];
+
+const plans = new WeakMap<StoreProcess, CleanupPlan>();
+
+/** What nobody can use, what is denied, and one artifact that is well. */
+async function planned(process: StoreProcess, scenario: Scenario): Promise<CleanupPlan> {
+  const chosen = [`artifacts/${scenario.key('c')}`];
+  const plan = await process.do('planCleanup', { groups: [...defaultGroups, 'denied'], chosen });
+  if ('code' in plan) throw new Error(plan.message);
+  return plan;
+}
 
 async function withTruncatedPayload(made: Promise<Scenario>): Promise<Scenario> {
   const scenario = await made;
@@ -224,11 +286,18 @@ function threadOf(worker: StoreProcess, thread: Injection['thread']): number {
 }
 
 /**
- * Calls between the operation's own that are not below the root: the C library and the runtime open a file of
- * theirs now and then, and it takes a number too. Such a run is no measure and is repeated in a fresh copy.
+ * Calls between the operation's own: the C library and the runtime open a file of theirs now and then, and it
+ * takes a number too. Such a run is no measure and is repeated in a fresh copy. An operation's own calls are those
+ * below the root, on the way to it, and on the table of mounts.
  */
-function strangersIn(traced: readonly TracedCall[], scenario: Scenario): readonly TracedCall[] {
-  return traced.filter(({ text }) => !text.includes(scenario.root));
+function strangersIn(traced: readonly TracedCall[], { root }: Scenario): readonly TracedCall[] {
+  const isOnTheWay = (path: string): boolean => path.startsWith('/') && `${root}/`.startsWith(`${path}/`);
+  return traced.filter(
+    ({ text }) =>
+      !text.includes(root) &&
+      !text.includes('/mountinfo') &&
+      !text.split('"').some((part, index) => index % 2 === 1 && isOnTheWay(part)),
+  );
 }
 
 async function repeatedly<T>(
@@ -343,6 +412,7 @@ async function problemsOf(
   if (uncertain && full === 'hit' && operation.keepsUnlessDenied === undefined) {
     problems.push('the publication failed and a is a hit');
   }
+  problems.push(...((await operation.again?.(checker, scenario)) ?? []));
   const retry = await checker.build({ label: 'a', ...content, validation: 'full_checksum' }).result;
   if (!['built', 'hit'].includes(retry.status)) {
     problems.push(`the retry was ${retry.status}: ${retry.failure?.message ?? ''}`);
