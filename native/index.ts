@@ -60,8 +60,15 @@ export interface TreeEntry {
   readonly bytes: number;
   /** Sum of allocated blocks (512-byte units times 512) of everything at and below the entry, directories included. */
   readonly allocatedBytes: number;
+  /** Those of the allocated bytes that no link from elsewhere keeps. An upper bound where blocks are shared (reflinks). */
+  readonly freeableBytes: number;
   /** Number of regular files at and below the entry. */
   readonly files: number;
+  /**
+   * Of the entry and everything below it: device, inode, mode, size, mtime and ctime of each, mixed into 64 bits.
+   * Equal as long as nothing there was written, renamed, added or removed.
+   */
+  readonly signature: bigint;
 }
 
 /** How a range of source bytes becomes target bytes. `none` copies. A NaN becomes 0x7FC0. */

@@ -14,8 +14,35 @@ namespace {
 
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
+uint64_t Mix(uint64_t value) {
+  // The finalizer of splitmix64 (Steele, Lea and Flood 2014): every input bit reaches every output bit.
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+uint64_t Nanoseconds(const struct timespec& time) {
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+// Of one inode as it is: any write, chmod, rename or link changes its ctime. Added up over a tree, so that the
+// order in which a directory lists its entries does not count.
+uint64_t SignatureOf(const struct stat& stat) {
+  uint64_t mixed = 0;
+  for (const uint64_t part : {static_cast<uint64_t>(stat.st_dev), static_cast<uint64_t>(stat.st_ino),
+                              static_cast<uint64_t>(stat.st_mode), static_cast<uint64_t>(stat.st_size),
+                              Nanoseconds(stat.st_mtim), Nanoseconds(stat.st_ctim)}) {
+    mixed = Mix(mixed ^ part);
+  }
+  return mixed;
+}
+
 void AddEntry(TreeSums& sums, const struct stat& stat) {
-  sums.allocated_bytes += static_cast<uint64_t>(stat.st_blocks) * kBlockBytes;
+  const uint64_t allocated = static_cast<uint64_t>(stat.st_blocks) * kBlockBytes;
+  sums.allocated_bytes += allocated;
+  if (S_ISDIR(stat.st_mode) || stat.st_nlink <= 1) sums.freeable_bytes += allocated;
+  sums.signature += SignatureOf(stat);
   if (!S_ISREG(stat.st_mode)) return;
   sums.bytes += static_cast<uint64_t>(stat.st_size);
   sums.files++;

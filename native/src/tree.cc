@@ -41,7 +41,9 @@ napi_value EntryValue(napi_env env, const ListedEntry& entry) {
   napi_set_named_property(env, object, "stat", StatValue(env, entry.stat));
   SetNumber(env, object, "bytes", static_cast<double>(entry.sums.bytes));
   SetNumber(env, object, "allocatedBytes", static_cast<double>(entry.sums.allocated_bytes));
+  SetNumber(env, object, "freeableBytes", static_cast<double>(entry.sums.freeable_bytes));
   SetNumber(env, object, "files", static_cast<double>(entry.sums.files));
+  SetBigInt(env, object, "signature", entry.sums.signature);
   return object;
 }
 

@@ -13,6 +13,10 @@ struct TreeSums {
   uint64_t bytes = 0;
   uint64_t allocated_bytes = 0;
   uint64_t files = 0;
+  // Allocated bytes that nothing outside keeps: files with other links are left out.
+  uint64_t freeable_bytes = 0;
+  // Changes when anything at or below does: see tree-sum.cc.
+  uint64_t signature = 0;
 };
 
 struct ListedEntry {

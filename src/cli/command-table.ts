@@ -57,6 +57,26 @@ export const commandTable: readonly CommandEntry[] = [
     load: () => import('./commands/remove.ts'),
   },
   {
+    name: 'find',
+    summary: 'find artifacts and tensors by name, dtype or shape',
+    load: () => import('./commands/find.ts'),
+  },
+  {
+    name: 'index status',
+    summary: 'show what the catalog knows of a store',
+    load: () => import('./commands/index-status.ts'),
+  },
+  {
+    name: 'index rebuild',
+    summary: 'read a store anew into the catalog',
+    load: () => import('./commands/index-rebuild.ts'),
+  },
+  {
+    name: 'index check',
+    summary: 'compare the catalog with the store',
+    load: () => import('./commands/index-check.ts'),
+  },
+  {
     name: 'clean',
     summary: 'show what can go from a store and why, and remove it',
     load: () => import('./commands/clean.ts'),

@@ -47,6 +47,10 @@ export const contract = {
     create: call.input(stores.storePlan).output(stores.createdStore),
   },
   domain: {
+    /** Where the bytes are: a query that costs the same however many artifacts there are. */
+    overview: call.input(domains.domainRequest).output(domains.domainOverview),
+    /** Artifacts and their tensors, by words, dtype and shape. */
+    find: call.input(domains.findRequest).output(domains.findPage),
     inventory: call.input(domains.inventoryRequest).output(domains.inventoryPage),
     summary: call.input(domains.domainRequest).output(domains.domainSummary),
     locks: call.input(domains.domainRequest).output(domains.domainLocks),

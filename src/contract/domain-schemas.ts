@@ -47,7 +47,7 @@ export const inventoryRow = z.object({
   producer: z.string().nullable(),
   /** Why the manifest says nothing, or what is wrong with it. */
   problem: z.string().nullable(),
-  /** By this program since it started; null: not yet. */
+  /** By this program on this machine; null: not yet, or it has changed since. */
   lastVerified: lastVerified.nullable(),
 });
 export type InventoryRow = z.infer<typeof inventoryRow>;
@@ -94,6 +94,71 @@ export const inventoryPage = z.object({
 export type InventoryPage = z.infer<typeof inventoryPage>;
 
 export const domainRequest = z.strictObject({ root: knownRoot });
+
+export const domainOverview = z.object({
+  /** The largest first. */
+  groups: listOf(
+    z.object({
+      state: z.enum(entryStates),
+      /** Null: nothing readable says which. */
+      model: z.string().nullable(),
+      representation: z.string().nullable(),
+      entries: amount,
+      /** Sum of the files' sizes. */
+      bytes: amount,
+      /** What the file system set aside for them. */
+      allocatedBytes: amount,
+      /** What removing them would give back: an upper bound where blocks are shared with other files. */
+      freeableBytes: amount,
+    }),
+  ),
+});
+export type DomainOverview = z.infer<typeof domainOverview>;
+
+/** As many as the host can tell apart in one search. */
+export const mostFindWords = 16;
+
+export const findRequest = z.strictObject({
+  root: knownRoot,
+  /** Words that must all occur in what the artifact is called or in the name of one of its tensors. */
+  search: searchText.refine(
+    (text) => text.trim().split(/\s+/).length <= mostFindWords,
+    `at most ${mostFindWords} words`,
+  ),
+  /** Only tensors of this dtype, without torch's prefix. */
+  dtype: z.string().max(100).nullable().default(null),
+  /** Only tensors of this shape: `4096x1024`. */
+  shape: z.string().max(200).nullable().default(null),
+  ...page,
+});
+export type FindRequest = z.input<typeof findRequest>;
+
+export const findPage = z.object({
+  revision: amount,
+  /** How many artifacts match, and how many tensors in them. */
+  artifacts: amount,
+  tensors: amount,
+  offset: amount,
+  rows: listOf(
+    z.object({
+      key: artifactKey,
+      state: z.enum(entryStates),
+      name: z.string(),
+      bytes: amount,
+      model: z.string().nullable(),
+      component: z.string().nullable(),
+      representation: z.string().nullable(),
+      dtype: z.string().nullable(),
+      tensorParallelSize: amount.nullable(),
+      tensorParallelRank: amount.nullable(),
+      /** 0 where the artifact itself is what was meant. */
+      matchingTensors: amount,
+      /** The first few of them. */
+      tensors: listOf(z.object({ name: z.string(), dtype: z.string(), shape: z.string(), bytes: amount })),
+    }),
+  ),
+});
+export type FindPage = z.infer<typeof findPage>;
 
 /** The rest of a group, where not every artifact is listed one by one. */
 const rest = z.object({ entries: amount, bytes: amount });

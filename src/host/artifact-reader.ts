@@ -15,10 +15,9 @@ import type { z } from 'zod';
 import { heldLocks } from './held-locks.ts';
 import { identityFields } from './identity-fields.ts';
 import { indentedJson } from './indented-json.ts';
-
-import { withoutTorch } from './manifest-facts.ts';
+import { withoutTorch } from '../catalog/entry-facts.ts';
 import type { SnapshotRow } from './store-snapshot.ts';
-import { storedManifest, type StoredManifest } from './stored-identity.ts';
+import { storedManifest, type StoredManifest } from '../store/stored-identity.ts';
 import { missingArtifact } from './stores.ts';
 import type { OnlineLook, WatchedStore } from './watched-store.ts';
 

@@ -5,7 +5,7 @@ import type { FoundCheckpoint, Offer } from '../production/checkpoint-findings.t
 import { inspect } from '../production/inspection.ts';
 import { checkCapacity } from '../store/capacity.ts';
 import type { Domain } from '../store/domain.ts';
-import { withoutTorch } from './manifest-facts.ts';
+import { withoutTorch } from '../catalog/entry-facts.ts';
 
 /** `domain`: where it would go. Throws FailureError where nothing could be found out, or the signal's reason. */
 export async function inspectForBuild(

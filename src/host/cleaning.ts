@@ -6,7 +6,7 @@ import type { UseHistory } from '../cleanup/history.ts';
 import { plan, type CleanupPlan, type PlanOptions } from '../cleanup/plan.ts';
 import { FailureError, type Outcome } from '../contract/failure.ts';
 import type { Domain } from '../store/domain.ts';
-import { storedIdentities } from './stored-identity.ts';
+import { storedIdentities } from '../store/stored-identity.ts';
 import { storeOutcome } from './stores.ts';
 
 export interface PlanningHost {

@@ -16,6 +16,10 @@ export interface DefaultPaths {
   readonly store: string;
   /** Checkpoints that the sample makes. */
   readonly samples: string;
+  /** What was read from stores: deleting it loses only time. */
+  readonly catalog: string;
+  /** What happened, and can't be found out again. */
+  readonly history: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -27,14 +31,18 @@ export function homeOf(env: Environment): string {
 
 export function defaultPaths(env: Environment): DefaultPaths {
   const home = homeOf(env);
+  const state = join(baseDirectory(env['XDG_STATE_HOME'], join(home, '.local', 'state')), 'weightroom');
+  const cache = join(baseDirectory(env['XDG_CACHE_HOME'], join(home, '.cache')), 'weightroom');
   const data = join(baseDirectory(env['XDG_DATA_HOME'], join(home, '.local', 'share')), 'weightroom');
   return {
     config: join(baseDirectory(env['XDG_CONFIG_HOME'], join(home, '.config')), 'weightroom'),
     data,
-    state: join(baseDirectory(env['XDG_STATE_HOME'], join(home, '.local', 'state')), 'weightroom'),
-    cache: join(baseDirectory(env['XDG_CACHE_HOME'], join(home, '.cache')), 'weightroom'),
+    state,
+    cache,
     store: join(data, 'store'),
     samples: join(data, 'samples'),
+    catalog: join(cache, 'catalog.sqlite'),
+    history: join(state, 'history.sqlite'),
   };
 }
 

@@ -47,6 +47,12 @@ export function deskRouter(workstation: Workstation): DeskRouter {
       create: desk.stores.create.handler(async ({ input }) => await workstation.createStore(input)),
     },
     domain: {
+      overview: desk.domain.overview.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ domain }) => domain.overview(input)),
+      ),
+      find: desk.domain.find.handler(
+        async ({ input }) => await stores.get(input.root).ask(async ({ domain }) => domain.find(input)),
+      ),
       inventory: desk.domain.inventory.handler(
         async ({ input }) => await stores.get(input.root).ask(async ({ domain }) => domain.inventory(input)),
       ),

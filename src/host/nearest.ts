@@ -7,7 +7,7 @@ import type { Domain } from '../store/domain.ts';
 import type { ArtifactIdentity, IdentityDocument } from '../store/identity.ts';
 import { inventory, type EntryState } from '../store/inventory.ts';
 import { identityFields } from './identity-fields.ts';
-import { storedIdentities } from './stored-identity.ts';
+import { storedIdentities } from '../store/stored-identity.ts';
 
 export interface FieldDifference {
   /** As a path into the identity: `source.revision`. */

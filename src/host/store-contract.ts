@@ -23,6 +23,8 @@ export const storeContract = {
   builders: call.output(listOf(buildElsewhere)),
   /** Something changed in it, or may have. */
   touch: call.output(z.null()),
+  /** What is wrong with the program's own files, for a person. */
+  notices: call.output(listOf(z.string())),
   domain: contract.domain,
   artifact: contract.artifact,
   cleanup: contract.cleanup,

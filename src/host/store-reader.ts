@@ -13,9 +13,13 @@ import type { StoreClient } from './store-contract.ts';
 
 export interface StoreReaderOptions {
   readonly pollMs: number;
+  /** Files of the program's own: see `DefaultPaths`. */
+  readonly files: { readonly catalog: string; readonly history: string };
   /** A process that says nothing for this long while it is asked something is stuck. */
   readonly answerMs: number;
   readonly onBug: (error: unknown) => void;
+  /** Something is wrong with the program's own files, and the store is read all the same. */
+  readonly onNotice: (message: string) => void;
 }
 
 const entry = fileURLToPath(new URL('./store-process.ts', import.meta.url));
@@ -42,15 +46,24 @@ export class StoreReader {
   #isLeaving = false;
 
   /** `revision`: what it finds has the ones after it. */
-  constructor(root: string, revision: number, { pollMs, answerMs, onBug }: StoreReaderOptions) {
+  constructor(
+    root: string,
+    revision: number,
+    { pollMs, files, answerMs, onBug, onNotice }: StoreReaderOptions,
+  ) {
     this.#root = root;
     this.#onBug = onBug;
     this.lost = this.#losing.signal;
-    this.#child = spawnChild(entry, [root, String(pollMs), String(revision)]);
+    this.#child = spawnChild(entry, [root, String(pollMs), String(revision), files.catalog, files.history]);
     this.#client = createORPCClient(new RPCLink({ port: this.#port() }));
     this.#ended = this.#untilEnded();
     this.#asking = setInterval(() => this.#askWhetherAlive(answerMs), answerMs / steps);
     this.#asking.unref();
+    // A process that was lost before it answered tells its next one's.
+    this.ask(async ({ notices }) => await notices()).then(
+      (messages) => messages.forEach(onNotice),
+      () => undefined,
+    );
   }
 
   get pid(): number | undefined {

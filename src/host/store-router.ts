@@ -21,11 +21,13 @@ export type StoreRouter = Router<StoreContract, object>;
 
 export interface StoreRouterOptions {
   readonly now: () => number;
+  /** What is wrong with the program's own files. */
+  readonly notices: () => string[];
   /** Is told of what is nobody's failure. */
   readonly onBug: (error: unknown) => void;
 }
 
-export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOptions): StoreRouter {
+export function storeRouter(store: WatchedStore, { now, notices, onBug }: StoreRouterOptions): StoreRouter {
   const artifacts = new ArtifactReader();
   const cleaning = new StoreCleaning(store, { now, history: null });
   const translate = (error: unknown): unknown => callError(error, onBug);
@@ -47,7 +49,14 @@ export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOpti
       store.touch();
       return null;
     }),
+    notices: answer.notices.handler(() => notices()),
     domain: {
+      overview: answer.domain.overview.handler(async () => ({ groups: await store.overview() })),
+      find: answer.domain.find.handler(async ({ input: { search, dtype, shape, offset, limit } }) => {
+        const words = search.split(/\s+/).filter((word) => word !== '');
+        const { look, found } = await store.find({ words, dtype, shape, offset, limit });
+        return { revision: look.revision, offset, ...found };
+      }),
       inventory: answer.domain.inventory.handler(async ({ input }) => {
         const { look, matching } = await store.matching(input);
         const { offset, limit } = input;
@@ -71,6 +80,7 @@ export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOpti
       locks: answer.domain.locks.handler(async () => {
         await store.online();
         const states = await lockStates(store.root);
+        store.leases.saw(states);
         const held = heldLocks(states, store.sightings);
         return { measuredAtMs: now(), held, free: states.length - held.length };
       }),
@@ -96,7 +106,7 @@ export function storeRouter(store: WatchedStore, { now, onBug }: StoreRouterOpti
           signal,
           now,
           translate,
-          onResult: (result) => store.verified(result),
+          onResult: (result) => void store.verified(result, look).catch(onBug),
         });
       }),
       remove: answer.artifact.remove.handler(async ({ input }) => {

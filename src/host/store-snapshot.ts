@@ -2,6 +2,10 @@
  * One look at a store: its entries as rows, what they cost, and who builds in it. A value; nothing in it
  * changes after it was made.
  */
+import type { Catalog } from '../catalog/catalog.ts';
+import type { EntryFacts } from '../catalog/entry-facts.ts';
+import { entryId } from '../catalog/entry-table.ts';
+import type { KnownVerification } from '../catalog/verification-table.ts';
 import type { InventoryRow } from '../contract/domain-schemas.ts';
 import type { StoreUsage } from '../contract/store-schemas.ts';
 import type { Domain } from '../store/domain.ts';
@@ -9,7 +13,6 @@ import { inventory, type Inventory, type InventoryEntry } from '../store/invento
 import { namedLockStates, type LockState } from '../store/lock-holders.ts';
 import { admissionLock, buildLock } from '../store/paths.ts';
 import { eachInTurn, turn } from '../store/turns.ts';
-import { signatureOf, type ManifestFacts, type ManifestFactsCache } from './manifest-facts.ts';
 
 /** A row but for what this program knows of it from elsewhere. */
 export type SnapshotRow = Omit<InventoryRow, 'lastVerified'>;
@@ -17,6 +20,9 @@ export type SnapshotRow = Omit<InventoryRow, 'lastVerified'>;
 export interface StoreSnapshot {
   readonly rows: readonly SnapshotRow[];
   readonly usage: Omit<StoreUsage, 'revision'>;
+  readonly listed: Inventory;
+  /** How artifacts came out of their last check, by key: of those that are still as they were then. */
+  readonly verifications: ReadonlyMap<string, KnownVerification>;
   /** The admission lock and the build locks of what is staged: those that somebody holds. */
   readonly heldBuildLocks: readonly LockState[];
   /** Equal for two looks that found the same. */
@@ -24,20 +30,15 @@ export interface StoreSnapshot {
 }
 
 /** Throws a SystemError or a FailureError where the store can't be listed. */
-export async function takeSnapshot(
-  domain: Domain,
-  facts: ManifestFactsCache,
-  nowMs: number,
-): Promise<StoreSnapshot> {
+export async function takeSnapshot(domain: Domain, catalog: Catalog, nowMs: number): Promise<StoreSnapshot> {
   const listed = await inventory(domain);
   const locks = await buildLocks(domain, listed.entries);
   const heldBuildLocks = locks.filter(({ state }) => state === 'held');
   const building = new Set(heldBuildLocks.flatMap(({ purpose, key }) => (purpose === 'build' ? [key] : [])));
   const denied = new Set(listed.entries.flatMap(({ state, key }) => (state === 'denied' ? [key] : [])));
-  const signatures = await eachInTurn(listed.entries, signatureOf);
-  const told = await facts.of(domain, listed.entries, signatures);
+  const { facts } = await catalog.refresh(domain, listed);
   const rows = await eachInTurn(listed.entries, (entry, index) =>
-    rowOf(entry, told[index] as ManifestFacts, denied.has(entry.key), building.has(entry.key)),
+    rowOf(entry, facts[index] as EntryFacts, denied.has(entry.key), building.has(entry.key)),
   );
   await turn();
   const usage = usageOf(listed, rows, nowMs);
@@ -45,11 +46,13 @@ export async function takeSnapshot(
   return {
     rows,
     usage,
+    listed,
+    verifications: await catalog.verifications(domain, listed),
     heldBuildLocks,
     signature: [
       `${listed.storeBytes} ${[...building].join(' ')}`,
       heldBuildLocks.map(({ name, holders }) => `${name} ${holders.map(({ pid }) => pid).join(' ')}`).join(),
-      ...signatures,
+      ...listed.entries.map((entry) => `${entryId(entry)} ${entry.signature}`),
     ].join('\n'),
   };
 }
@@ -61,14 +64,14 @@ async function buildLocks(domain: Domain, entries: readonly InventoryEntry[]): P
 
 function rowOf(
   entry: InventoryEntry,
-  facts: ManifestFacts,
+  facts: EntryFacts,
   isKeyDenied: boolean,
   isKeyBuilding: boolean,
 ): SnapshotRow {
   const { key, state, name, bytes, allocatedBytes, reason, invalidated } = entry;
   const denied = state === 'ready' && isKeyDenied;
   return {
-    id: `${state}/${name}`,
+    id: entryId(entry),
     key,
     state,
     name,

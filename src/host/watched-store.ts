@@ -8,6 +8,10 @@
  */
 import { basename } from 'node:path';
 import { isSystemError } from '#native';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Found, FindQuestion } from '../catalog/find.ts';
+import type { History } from '../catalog/history.ts';
+import type { OverviewGroup } from '../catalog/overview.ts';
 import { canonicalJson } from '../store/canonical-json.ts';
 import { freeBytes } from '../store/capacity.ts';
 import { withDirectories } from '../store/directories.ts';
@@ -25,7 +29,7 @@ import { eachInTurn } from '../store/turns.ts';
 import { DiskWatcher } from './disk-watcher.ts';
 import { InventoryQueries, type InventoryQuestion, type MatchingRows } from './inventory-query.ts';
 import { LockSightings } from './lock-sightings.ts';
-import { ManifestFactsCache } from './manifest-facts.ts';
+import { LeaseWatch } from './lease-watch.ts';
 import { openStore, storeOutcome } from './stores.ts';
 import { takeSnapshot, type SnapshotRow, type StoreSnapshot } from './store-snapshot.ts';
 import { Topic } from './topic.ts';
@@ -52,6 +56,8 @@ export interface WatchedStoreOptions {
   readonly pollMs: number;
   /** The first look has the one after it. */
   readonly revision: number;
+  readonly catalog: Catalog;
+  readonly history: History;
   /** Of a look that nobody waits for. */
   readonly onBug: (error: unknown) => void;
 }
@@ -60,20 +66,22 @@ export interface WatchedStoreOptions {
 const settleMs = 100;
 /** After a look, at least this many times its own duration goes by before the next one that nobody asked for. */
 const restAfterLook = 4;
+/** Workers keep their leases for as long as they serve: minutes are exact enough. */
+const leaseLookMs = 60_000;
 
 export class WatchedStore {
   readonly root: string;
   readonly name: string;
   readonly changed = new Topic<DomainChange>();
   readonly sightings: LockSightings;
+  readonly leases: LeaseWatch;
   readonly #now: () => number;
   readonly #onBug: (error: unknown) => void;
   readonly #watcher: DiskWatcher;
   readonly #watching: Promise<void>;
   readonly #queries = new InventoryQueries();
-  readonly #verified = new Map<string, NonNullable<InventoryRow['lastVerified']>>();
-  #facts = new ManifestFactsCache();
-  #factsOf: string | null = null;
+  readonly #catalog: Catalog;
+  #verified = new Map<string, NonNullable<InventoryRow['lastVerified']>>();
   #verifications = 0;
   #revision: number;
   #last: Look | null = null;
@@ -84,13 +92,15 @@ export class WatchedStore {
   #lookTookMs = 0;
   #open = true;
 
-  constructor(root: string, { now, pollMs, revision, onBug }: WatchedStoreOptions) {
+  constructor(root: string, { now, pollMs, revision, catalog, history, onBug }: WatchedStoreOptions) {
     this.root = root;
     this.name = basename(root) || root;
     this.#now = now;
     this.#revision = revision;
     this.#onBug = onBug;
+    this.#catalog = catalog;
     this.sightings = new LockSightings(now);
+    this.leases = new LeaseWatch(history, { now, everyMs: leaseLookMs, onBug });
     this.#watcher = new DiskWatcher(root, {
       pollMs,
       onChange: () => this.touch(),
@@ -102,6 +112,7 @@ export class WatchedStore {
   close(): void {
     this.#open = false;
     this.#watcher.close();
+    this.leases.close();
     if (this.#due !== null) clearTimeout(this.#due);
   }
 
@@ -166,8 +177,29 @@ export class WatchedStore {
     lastVerified: row.state === 'ready' ? (this.#verified.get(row.key) ?? null) : null,
   });
 
-  /** Remembers how a check came out, for as long as the program runs. */
-  verified({ key, level, status, atMs }: Verification): void {
+  /** Where the bytes of the last look are. Throws FailureError while the store is offline. */
+  async overview(): Promise<OverviewGroup[]> {
+    return await this.#catalog.overview((await this.#catalogued()).domain);
+  }
+
+  /** Throws FailureError while the store is offline. */
+  async find(question: FindQuestion): Promise<{ look: OnlineLook; found: Found }> {
+    const look = await this.#catalogued();
+    return { look, found: await this.#catalog.find(look.domain, question) };
+  }
+
+  /** What the catalog says is of a look of this process, or of a newer one. */
+  async #catalogued(): Promise<OnlineLook> {
+    const look = await this.online();
+    if (await this.#catalog.isCurrent(look.domain)) return look;
+    this.#isDirty = true;
+    return await this.online();
+  }
+
+  /** Remembers how a check came out. `checked` is the look that it began with. */
+  async verified({ key, level, status, atMs }: Verification, checked: OnlineLook): Promise<void> {
+    const entry = checked.snapshot.listed.entries.find((one) => one.state === 'ready' && one.key === key);
+    if (entry !== undefined) await this.#catalog.verified(checked.domain, entry, { level, status, atMs });
     this.#verifications += 1;
     this.#verified.set(key, { level, status, atMs });
     const look = this.#last;
@@ -184,10 +216,15 @@ export class WatchedStore {
   async #takeLook(): Promise<Look> {
     this.#isDirty = false;
     const started = performance.now();
+    const verifications = this.#verifications;
     const found = await this.#find();
     this.#lookTookMs = performance.now() - started;
     this.#lookedAtMs = this.#now();
+    this.leases.follow(found.ok ? found.value.domain : null);
     if (!found.ok) return this.#accept({ state: 'offline', failure: found.failure });
+    this.#verified = new Map(found.value.snapshot.verifications);
+    // One that ended meanwhile may not be among them yet.
+    if (this.#verifications !== verifications) this.#isDirty = true;
     this.sightings.see(found.value.snapshot.heldBuildLocks);
     return this.#accept({ state: 'online', ...found.value });
   }
@@ -197,18 +234,9 @@ export class WatchedStore {
       const opened = await openStore(this.root);
       if (!opened.ok) throw new FailureError(opened.failure);
       const domain = opened.value;
-      this.#forgetOtherStore(domain);
-      const snapshot = await takeSnapshot(domain, this.#facts, this.#now());
+      const snapshot = await takeSnapshot(domain, this.#catalog, this.#now());
       return { domain, policyDocument: await policyDocumentOf(domain), snapshot };
     });
-  }
-
-  /** Another store under the same path: what was known is not about it. */
-  #forgetOtherStore({ uuid }: Domain): void {
-    if (this.#factsOf === uuid) return;
-    this.#factsOf = uuid;
-    this.#facts = new ManifestFactsCache();
-    this.#verified.clear();
   }
 
   #accept(found: Omit<OnlineLook, 'revision'> | Omit<OfflineLook, 'revision'>): Look {

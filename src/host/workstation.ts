@@ -15,12 +15,13 @@ import type {
   VerificationEvent,
   verifyRequest,
 } from '../contract/artifact-schemas.ts';
-import type { BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
+import type { Build, BuildList, buildRequest, CheckpointInspection } from '../contract/build-schemas.ts';
 import type { DomainChange, DomainLocks } from '../contract/domain-schemas.ts';
 import { succeeded } from '../contract/failure.ts';
 import type { registrationRequest, Worker } from '../contract/gpu-schemas.ts';
 import type { Store, StoreCheck, StorePlan } from '../contract/store-schemas.ts';
 import type { Removal } from '../store/cleanup.ts';
+import { History } from '../catalog/history.ts';
 import { ActivityLog } from './activity-log.ts';
 import { buildEnded, buildStarted } from './build-words.ts';
 import { bundleDiagnosis } from './bundling.ts';
@@ -66,6 +67,8 @@ export class Workstation {
   readonly registrations: DeskRegistrations;
   readonly cleaning: DeskCleaning;
   readonly now: () => number;
+  /** Opened with the workstation. */
+  #history: History | null = null;
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
   readonly #problems: AppStatus['problems'][number][] = [];
@@ -87,12 +90,20 @@ export class Workstation {
     this.settings = new SettingsFile(join(this.paths.config, 'settings.json'), {
       onProblem: (message) => this.reportProblem('settings', message),
     });
-    this.stores = new KnownStores(this.settings, { now, pollMs, answerMs, onBug: this.reportBug });
+    this.stores = new KnownStores(this.settings, {
+      now,
+      pollMs,
+      answerMs,
+      files: this.paths,
+      onBug: this.reportBug,
+      onNotice: (message) => this.#notice(message),
+    });
     this.gpus = new GpuRegistry({ settings: this.settings, paths: this.paths });
     this.registrations = new DeskRegistrations(this.gpus, { now, onBug: this.reportBug });
     this.cleaning = new DeskCleaning({ activity: this.activity, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
+      this.#remember(build);
       this.#known(build.root)?.touch();
     });
   }
@@ -101,6 +112,7 @@ export class Workstation {
     const workstation = new Workstation(options);
     await workstation.activity.open();
     await workstation.settings.open();
+    await workstation.#openHistory();
     workstation.stores.prepare();
     return workstation;
   }
@@ -108,6 +120,7 @@ export class Workstation {
   async close(): Promise<void> {
     await Promise.all([this.builds.close(), this.registrations.close()]);
     await this.stores.close();
+    this.#history?.close();
     this.settings.close();
     await this.activity.close();
   }
@@ -367,6 +380,29 @@ export class Workstation {
 
   #known(root: string): KnownStore | null {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
+  }
+
+  async #openHistory(): Promise<void> {
+    this.#history = await History.open(this.paths.history);
+    if (this.#history.problem !== null) this.#notice(this.#history.problem);
+  }
+
+  #remember(build: Build): void {
+    const { id, root, startedAtMs, endedAtMs, result } = build;
+    this.#history?.buildEnded({
+      id,
+      root,
+      key: result?.key ?? null,
+      status: result?.status ?? 'failed',
+      startedMs: startedAtMs,
+      endedMs: endedAtMs ?? this.now(),
+      document: build,
+    });
+  }
+
+  /** Of a file that the process of every store uses: told once. */
+  #notice(message: string): void {
+    if (!this.#problems.some((problem) => problem.message === message)) this.reportProblem('app', message);
   }
 }
 

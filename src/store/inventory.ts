@@ -21,6 +21,8 @@ export interface InventoryEntry {
   /** Sum of st_size, as the store's limits count. */
   readonly bytes: number;
   readonly allocatedBytes: number;
+  /** What removing it would give back: an upper bound where its blocks are shared with other files. */
+  readonly freeableBytes: number;
   /** Why it is denied or quarantined; null where that is not recorded. */
   readonly reason: string | null;
   /** The sticky bit is set: a publication or a move was interrupted, and the entry is not served. */
@@ -28,6 +30,8 @@ export interface InventoryEntry {
   readonly modifiedNs: bigint;
   /** Of the entry itself, not of what lies in it. */
   readonly stat: Stat;
+  /** Changes when the entry or anything in it does; 16 hex digits. */
+  readonly signature: string;
 }
 
 export interface OtherEntry {
@@ -96,10 +100,12 @@ function inventoryEntry(
     name: entry.name,
     bytes: entry.bytes,
     allocatedBytes: entry.allocatedBytes,
+    freeableBytes: entry.freeableBytes,
     reason: state === 'quarantined' ? quarantineReason(entry.name) : denied,
     invalidated: state !== 'denied' && (entry.stat.mode & modes.invalidated) !== 0,
     modifiedNs: entry.stat.mtimeNs,
     stat: entry.stat,
+    signature: entry.signature.toString(16).padStart(16, '0'),
   };
 }
 

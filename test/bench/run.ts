@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { mountOf, readMounts } from '../../src/store/filesystem-type.ts';
 import { build } from './build.ts';
 import { cleanup } from './cleanup.ts';
+import { catalog } from './catalog.ts';
 import { eventLoop } from './event-loop.ts';
 import { inventory } from './inventory.ts';
 import { lookup } from './lookup.ts';
@@ -24,6 +25,7 @@ const benches: Readonly<Record<string, (folder: string) => Promise<Row[]>>> = {
   inventory,
   lookup,
   cleanup,
+  catalog,
   start,
   scrolling,
   'event-loop': eventLoop,

@@ -24,6 +24,8 @@ export interface Shape {
   readonly tensorsPerFile: number;
   /** A multiple of 2. */
   readonly bytesPerTensor: number;
+  /** Of the tensors' names; `part` when it is not given. */
+  readonly prefix?: string;
 }
 
 /** Publishes an artifact of bfloat16 tensors with bytes that do not compress away. */
@@ -49,7 +51,7 @@ function producer(identity: ArtifactIdentity, shape: Shape): WeightProducer {
         const payload = await writer.openPayload(
           `part-${String(file).padStart(3, '0')}.safetensors`,
           Array.from({ length: shape.tensorsPerFile }, (_, index) => ({
-            name: `part.${file}.layer.${index}.weight`,
+            name: `${shape.prefix ?? 'part'}.${file}.layer.${index}.weight`,
             shape: [shape.bytesPerTensor / 2],
             dtype: bf16,
             kind: 'parameter' as const,
@@ -70,14 +72,14 @@ function producer(identity: ArtifactIdentity, shape: Shape): WeightProducer {
 
 /**
  * Copies one published artifact under many identities, each whole and with a manifest, a key and locks of its own: what
- * as many builds would have left, without their time.
+ * as many builds would have left, without their time. `first` counts them on from an earlier call.
  */
-export function multiply(domain: Domain, identity: ArtifactIdentity, count: number): void {
+export function multiply(domain: Domain, identity: ArtifactIdentity, count: number, first = 0): void {
   const artifacts = join(domain.root, 'artifacts');
   const original = join(artifacts, identity.key);
   const payloads = readdirSync(original).filter((name) => name.endsWith('.safetensors'));
   const manifest = readManifest(parseJsonBytes(readFileSync(join(original, manifestFile))));
-  for (let index = 0; index < count; index += 1) {
+  for (let index = first; index < first + count; index += 1) {
     const own = {
       ...manifest,
       identity: identityOf(identityText(`many/copy-${index % 40}`, `{"n":${index}}`)),

@@ -458,6 +458,11 @@ export class PythonSide {
     return this.#ask('inspect_domain', { store });
   }
 
+  /** inspect_domain, and the manifest of every published artifact parsed. */
+  readManifests(store: string): Promise<{ readonly tensors: number; readonly elapsedSeconds: number }> {
+    return this.#ask('read_manifests', { store });
+  }
+
   inspectArtifact(
     store: string,
     identity: string,

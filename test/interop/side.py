@@ -67,6 +67,7 @@ from vllm_omni.host_weight_runtime import (  # noqa: E402
 from vllm_omni.host_weight_runtime.filesystem.locks import FileLock, lock_is_active  # noqa: E402
 from vllm_omni.host_weight_runtime.filesystem.store import FilesystemHostWeightStore  # noqa: E402
 from vllm_omni.host_weight_runtime.identity import canonical_json  # noqa: E402
+from vllm_omni.host_weight_runtime.manifest import WeightManifest  # noqa: E402
 
 Json = dict[str, Any]
 
@@ -480,6 +481,18 @@ class Driver:
         for entry in inspection["inventory"]:
             entry["state"] = entry["state"].value
         return inspection
+
+    def do_read_manifests(self, request: Json) -> Json:
+        # What a program that wants to know what is in a domain has to do with the package: list, and parse each.
+        store: FilesystemHostWeightStore = self._stores.get(request["store"]).store
+        started = time.perf_counter()
+        tensors = 0
+        for entry in store.inspect_domain().inventory:
+            if entry.state.value != "ready":
+                continue
+            path = store.root / "artifacts" / entry.artifact_key / "manifest.json"
+            tensors += len(WeightManifest.from_dict(json.loads(path.read_bytes())).tensors)
+        return {"tensors": tensors, "elapsed_seconds": time.perf_counter() - started}
 
     def do_inspect_artifact(self, request: Json) -> Json:
         store: FilesystemHostWeightStore = self._stores.get(request["store"]).store

@@ -3,6 +3,7 @@ import { apply, type CleanupSummary, type EntryResult } from '../../cleanup/appl
 import { cleanupGroups, defaultGroups, type CleanupGroup } from '../../cleanup/groups.ts';
 import type { CleanupPlan, PlanOptions } from '../../cleanup/plan.ts';
 import { planCleanup } from '../../host/cleaning.ts';
+import { withHistory, type History } from '../../host/with-catalog.ts';
 import { nearest, type Arguments } from '../arguments.ts';
 import { planDocument, planText, runDocument, runText, troubleOf, worstOf } from '../cleanup-report.ts';
 import { Interrupted, type Command, type Invocation } from '../command.ts';
@@ -41,10 +42,14 @@ line. Exit code 4 where something was in use or changed while it was removed, 3 
   run,
 };
 
-async function run({ arguments: given, output, signal }: Invocation): Promise<ExitCode> {
+async function run(invocation: Invocation): Promise<ExitCode> {
+  return await withHistory(invocation.env, (history) => clean(invocation, history));
+}
+
+async function clean({ arguments: given, output, signal }: Invocation, history: History): Promise<ExitCode> {
   const options = optionsOf(given);
   const domain = await openedStore(given.positional(0));
-  const plan = valueOf(await planCleanup(domain, options, { now: Date.now, history: null }));
+  const plan = valueOf(await planCleanup(domain, options, { now: Date.now, history }));
   if (!given.flag('apply')) {
     output.result({
       document: { ...planDocument(plan), applied: null, failure: null },
@@ -53,7 +58,8 @@ async function run({ arguments: given, output, signal }: Invocation): Promise<Ex
     });
     return exitCodes.done;
   }
-  const { results, summary } = await applied(plan, output, signal);
+  const { results, summary } = await applied(plan, history, output, signal);
+  remember(plan, summary, history);
   const worst = worstOf(results);
   const document = { ...planDocument(plan), applied: runDocument(results, summary), failure: worst };
   if (summary.isCancelled) {
@@ -71,10 +77,11 @@ async function run({ arguments: given, output, signal }: Invocation): Promise<Ex
 
 async function applied(
   plan: CleanupPlan,
+  history: History,
   output: Output,
   signal: AbortSignal,
 ): Promise<{ results: EntryResult[]; summary: CleanupSummary }> {
-  const events = valueOf(await apply(plan, { now: Date.now, history: null, signal }));
+  const events = valueOf(await apply(plan, { now: Date.now, history, signal }));
   const totalBytes = plan.entries.reduce((total, { bytes }) => total + bytes, 0);
   const results: EntryResult[] = [];
   let doneBytes = 0;
@@ -91,6 +98,17 @@ async function applied(
     });
   }
   throw new Error('a cleanup ended without its summary');
+}
+
+function remember({ domain, entries }: CleanupPlan, summary: CleanupSummary, history: History): void {
+  history.cleanedUp({
+    id: summary.planId,
+    domainUuid: domain.uuid,
+    atMs: summary.endedAtMs,
+    plannedBytes: entries.reduce((total, { bytes }) => total + bytes, 0),
+    freedBytes: summary.gainedBytes,
+    document: summary,
+  });
 }
 
 function optionsOf(given: Arguments): PlanOptions {

@@ -1,5 +1,5 @@
 /** `weightroom ls`: every entry of a store, whatever its state, and where all its bytes are. */
-import { storedIdentities, type StoredIdentity } from '../../host/stored-identity.ts';
+import { storedIdentities, type StoredIdentity } from '../../store/stored-identity.ts';
 import { storeOutcome } from '../../host/stores.ts';
 import type { Domain } from '../../store/domain.ts';
 import { inventory, type Inventory, type InventoryEntry } from '../../store/inventory.ts';

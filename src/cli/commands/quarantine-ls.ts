@@ -1,5 +1,5 @@
 /** `weightroom quarantine ls`: what was taken out of service, and why. */
-import { storedIdentities } from '../../host/stored-identity.ts';
+import { storedIdentities } from '../../store/stored-identity.ts';
 import { storeOutcome } from '../../host/stores.ts';
 import { inventory } from '../../store/inventory.ts';
 import type { Command, Invocation } from '../command.ts';

@@ -2,7 +2,7 @@
 import { FailureError } from '../../contract/failure.ts';
 import { identityFields } from '../../host/identity-fields.ts';
 import { nearestArtifacts, type NearArtifact } from '../../host/nearest.ts';
-import { storedManifest, type StoredManifest } from '../../host/stored-identity.ts';
+import { storedManifest, type StoredManifest } from '../../store/stored-identity.ts';
 import { missingArtifact, storeOutcome } from '../../host/stores.ts';
 import { canonicalJson } from '../../store/canonical-json.ts';
 import type { Domain } from '../../store/domain.ts';

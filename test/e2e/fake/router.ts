@@ -9,7 +9,7 @@ import type { DeskContext, DeskRouter } from '../../../src/host/desk-router.ts';
 import { build, inspection } from './builds.ts';
 import { planOf } from './cleanups.ts';
 import { failing, type FakeDesk } from './desk.ts';
-import { storeOf, treemap } from './stores.ts';
+import { overview, storeOf, treemap } from './stores.ts';
 import { gib, minute } from './units.ts';
 
 export function fakeRouter(desk: FakeDesk): DeskRouter {
@@ -77,6 +77,21 @@ export function fakeRouter(desk: FakeDesk): DeskRouter {
       }),
     },
     domain: {
+      overview: os.domain.overview.handler(({ input }) => ({ groups: overview(desk.find(input.root).rows) })),
+      find: os.domain.find.handler(({ input: { root, search, offset, limit } }) => {
+        const wanted = search.toLowerCase();
+        const rows = desk
+          .find(root)
+          .rows.filter(({ key, model }) => `${key} ${model}`.toLowerCase().includes(wanted))
+          .map((row) => ({ ...row, matchingTensors: 0, tensors: [] }));
+        return {
+          revision: desk.revision,
+          artifacts: rows.length,
+          tensors: 0,
+          offset,
+          rows: rows.slice(offset, offset + limit),
+        };
+      }),
       inventory: os.domain.inventory.handler(({ input }) => {
         const words = input.search.toLowerCase().split(/\s+/).filter(Boolean);
         const all = desk.find(input.root).rows;

@@ -1,5 +1,10 @@
 /** Makers of what a host would tell about stores: short to write in a test, and always the same for the same numbers. */
-import type { DomainLocks, DomainSummary, InventoryRow } from '../../../src/contract/domain-schemas.ts';
+import type {
+  DomainLocks,
+  DomainOverview,
+  DomainSummary,
+  InventoryRow,
+} from '../../../src/contract/domain-schemas.ts';
 import { failure } from '../../../src/contract/failure.ts';
 import type { Store } from '../../../src/contract/store-schemas.ts';
 import { gib, keyOf, minute } from './units.ts';
@@ -249,4 +254,26 @@ export function locks(nowMs: number): DomainLocks {
     ],
     free: 118,
   };
+}
+
+export function overview(rows: readonly InventoryRow[]): DomainOverview['groups'] {
+  const kind = ({ state, model, representation }: InventoryRow): string =>
+    JSON.stringify([state, model, representation]);
+  return [...Map.groupBy(rows, kind).values()]
+    .map((members) => {
+      const [{ state, model, representation }] = members as [InventoryRow];
+      const sum = (of: (row: InventoryRow) => number): number =>
+        members.reduce((total, row) => total + of(row), 0);
+      const allocatedBytes = sum((row) => row.allocatedBytes);
+      return {
+        state,
+        model,
+        representation,
+        entries: members.length,
+        bytes: sum(({ bytes }) => bytes),
+        allocatedBytes,
+        freeableBytes: allocatedBytes,
+      };
+    })
+    .sort((a, b) => b.bytes - a.bytes);
 }

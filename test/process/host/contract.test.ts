@@ -92,6 +92,9 @@ async function run(client: DeskClient, scene: DeskScene): Promise<Entry[]> {
   await note('domain.inventory', () => client.domain.inventory({ root, limit: 501 }));
   await note('domain.summary', () => client.domain.summary({ root }));
   await note('domain.locks', () => client.domain.locks({ root }));
+  await note('domain.overview', () => client.domain.overview({ root }));
+  await note('domain.find', () => client.domain.find({ root, search: 'tiny LAYERS', dtype: 'bfloat16' }));
+  await note('domain.find', () => client.domain.find({ root, search: 'word '.repeat(17) }));
   await stream(
     'domain.watch',
     () => client.domain.watch({ root }),

@@ -93,7 +93,11 @@ test.each(['SIGINT', 'SIGTERM'] as const)('%s ends it, its builds and its connec
   expect(await ended(first.child)).toBe(0);
   expect(isRunning(pid)).toBe(false);
   expect(readdirSync(scene.path('store', 'tmp'))).toEqual([]);
-  expect(readdirSync(scene.path('state', 'weightroom'))).toEqual(['activity.jsonl']);
+  expect(readdirSync(scene.path('state', 'weightroom'))).toEqual([
+    'activity.jsonl',
+    'history.sqlite',
+    'history.sqlite.lock',
+  ]);
   expect(readdirSync(scene.path('config', 'weightroom'))).toEqual(['settings.json']);
 });
 

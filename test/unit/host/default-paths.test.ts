@@ -17,6 +17,8 @@ it('follows the XDG variables', () => {
     cache: '/c/weightroom',
     store: '/d/weightroom/store',
     samples: '/d/weightroom/samples',
+    catalog: '/c/weightroom/catalog.sqlite',
+    history: '/s/weightroom/history.sqlite',
   });
 });
 

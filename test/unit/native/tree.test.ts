@@ -6,8 +6,12 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { chown } from 'node:fs/promises';
@@ -51,7 +55,9 @@ describe('listTree and treeBytes', () => {
 
     const listed = await native.listTree(folder.fd);
     const known = (name: string, bytes: number, files: number, allocatedBytes: number) => {
-      return { name, stat: native.fstatat(folder.fd, name), bytes, files, allocatedBytes };
+      const [freeableBytes, signature] = [expect.any(Number), expect.any(BigInt)] as [number, bigint];
+      const stat = native.fstatat(folder.fd, name);
+      return { name, stat, bytes, files, allocatedBytes, freeableBytes, signature };
     };
     const inA = ['', 'one', 'root', 'b', 'b/again', 'b/c', 'b/c/two'].map((path) => folder.at('a', path));
     expect(listed.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
@@ -63,6 +69,49 @@ describe('listTree and treeBytes', () => {
     expect(await native.treeBytes(folder.fd)).toBe(2 ** 40 + 20_005);
     // The caller's position in the directory has not moved, and a second look sees the same.
     expect(await native.listTree(folder.fd)).toHaveLength(4);
+  });
+
+  test('a file with a link elsewhere is not freed by removing one of them', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(folder.at('a'));
+    writeFileSync(folder.at('a', 'alone'), new Uint8Array(50_000));
+    writeFileSync(folder.at('a', 'shared'), new Uint8Array(70_000));
+    linkSync(folder.at('a', 'shared'), folder.at('elsewhere'));
+    const [a, elsewhere] = (await native.listTree(folder.fd)).toSorted((x, y) => (x.name < y.name ? -1 : 1));
+    expect(a?.freeableBytes).toBe(allocated(folder.at('a'), folder.at('a', 'alone')));
+    expect(elsewhere).toMatchObject({ freeableBytes: 0, allocatedBytes: allocated(folder.at('elsewhere')) });
+  });
+
+  test('the signature of a tree changes with anything in it, and only then', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(folder.at('a', 'b'), { recursive: true });
+    const file = folder.at('a', 'b', 'file');
+    writeFileSync(file, 'one');
+    const signature = async (): Promise<bigint | undefined> =>
+      (await native.listTree(folder.fd)).find(({ name }) => name === 'a')?.signature;
+    const seen = new Set([await signature()]);
+    expect(await signature()).toBe([...seen][0]);
+    writeFileSync(folder.at('beside'), '');
+    expect(await signature()).toBe([...seen][0]);
+    const changes = [
+      () => writeFileSync(file, 'two'),
+      // Written, and its time put back: only the ctime tells.
+      () => (writeFileSync(file, 'six'), utimesSync(file, 1, 1)),
+      () => (writeFileSync(file, 'ten'), utimesSync(file, 1, 1)),
+      () => chmodSync(file, 0o600),
+      () => renameSync(file, `${file}2`),
+      () => linkSync(`${file}2`, folder.at('outside')),
+      () => rmSync(`${file}2`),
+    ];
+    for (const [index, change] of changes.entries()) {
+      // The kernel's clock for file times ticks every few milliseconds: until it has, two writes can look alike.
+      const before = statSync(folder.at('beside'), { bigint: true }).ctimeNs;
+      do writeFileSync(folder.at('beside'), '');
+      while (statSync(folder.at('beside'), { bigint: true }).ctimeNs === before);
+      change();
+      seen.add(await signature());
+      expect(seen.size).toBe(index + 2);
+    }
   });
 
   test('trees that are deeper than there are descriptors', async () => {

@@ -3,16 +3,16 @@
  * Nothing is locked and nothing is trusted; whoever wants to use an artifact looks it up.
  */
 import { native, isSystemError } from '#native';
-import { JsonError, type JsonObject, type JsonValue } from '../store/canonical-json.ts';
-import { openDirectory, withDirectories, type DomainDirectories } from '../store/directories.ts';
-import type { Domain } from '../store/domain.ts';
-import { reasonOf } from '../store/faults.ts';
-import { ArtifactIdentity, DocumentError } from '../store/identity.ts';
-import type { InventoryEntry } from '../store/inventory.ts';
-import { manifestSteps, type Manifest } from '../store/manifest.ts';
-import { readDocumentInTurns } from '../store/metadata-file.ts';
-import { manifestFile } from '../store/paths.ts';
-import { inTurns } from '../store/turns.ts';
+import { JsonError, type JsonObject, type JsonValue } from './canonical-json.ts';
+import { openDirectory, withDirectories, type DomainDirectories } from './directories.ts';
+import type { Domain } from './domain.ts';
+import { reasonOf } from './faults.ts';
+import { ArtifactIdentity, DocumentError } from './identity.ts';
+import type { InventoryEntry } from './inventory.ts';
+import { manifestSteps, type Manifest } from './manifest.ts';
+import { readDocumentInTurns } from './metadata-file.ts';
+import { manifestFile } from './paths.ts';
+import { inTurns } from './turns.ts';
 
 export interface StoredIdentity {
   readonly identity: ArtifactIdentity | null;
