@@ -58,8 +58,9 @@ export class Workstation {
   readonly stores: KnownStores;
   readonly builds = new DeskBuilds();
   readonly now: () => number;
-  /** Opened with the workstation. */
-  #history: History | null = null;
+  /** Opened when there is something to write; what is read from it, the processes of the stores read. */
+  #history: Promise<History> | null = null;
+  #remembering: Promise<void> = Promise.resolve();
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
   readonly #problems: AppStatus['problems'][number][] = [];
@@ -91,7 +92,7 @@ export class Workstation {
     });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
-      this.#remember(build);
+      this.#remembering = this.#remembering.then(() => this.#remember(build)).catch(this.reportBug);
       this.#known(build.root)?.touch();
     });
   }
@@ -100,7 +101,6 @@ export class Workstation {
     const workstation = new Workstation(options);
     await workstation.activity.open();
     await workstation.settings.open();
-    await workstation.#openHistory();
     workstation.stores.prepare();
     return workstation;
   }
@@ -108,7 +108,8 @@ export class Workstation {
   async close(): Promise<void> {
     await this.builds.close();
     await this.stores.close();
-    this.#history?.close();
+    await this.#remembering;
+    (await this.#history)?.close();
     this.settings.close();
     await this.activity.close();
   }
@@ -348,14 +349,12 @@ export class Workstation {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
   }
 
-  async #openHistory(): Promise<void> {
-    this.#history = await History.open(this.paths.history);
-    if (this.#history.problem !== null) this.#notice(this.#history.problem);
-  }
-
-  #remember(build: Build): void {
+  async #remember(build: Build): Promise<void> {
     const { id, root, startedAtMs, endedAtMs, result } = build;
-    this.#history?.buildEnded({
+    this.#history ??= History.open(this.paths.history);
+    const history = await this.#history;
+    if (history.problem !== null) this.#notice(history.problem);
+    history.buildEnded({
       id,
       root,
       key: result?.key ?? null,
