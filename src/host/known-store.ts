@@ -8,8 +8,9 @@ import type { BuildElsewhere } from '../contract/build-schemas.ts';
 import type { DomainChange } from '../contract/domain-schemas.ts';
 import { FailureError } from '../contract/failure.ts';
 import type { Store } from '../contract/store-schemas.ts';
+import { turn } from '../store/turns.ts';
 import type { StoreClient } from './store-contract.ts';
-import { StoreReader, type StoreReaderOptions } from './store-reader.ts';
+import { StoreReader, unavailable, type StoreReaderOptions } from './store-reader.ts';
 import { Topic, type Unsubscribe } from './topic.ts';
 
 export interface KnownStoreOptions extends StoreReaderOptions {
@@ -51,6 +52,10 @@ export class KnownStore {
 
   /** Throws FailureError where the store can't be read, or whatever else the question throws. */
   async ask<T>(question: (client: StoreClient) => Promise<T>): Promise<T> {
+    // Starting a process takes a while of this one's time: one of them in a turn, however many are asked.
+    if (this.pid === null) await turn();
+    if (this.#closing.signal.aborted)
+      throw new FailureError(unavailable(`${this.root} was closed meanwhile.`));
     return await this.#running().ask(question);
   }
 

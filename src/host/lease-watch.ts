@@ -13,6 +13,9 @@ export interface LeaseWatchOptions {
   readonly onBug: (error: unknown) => void;
 }
 
+/** Whoever opens a store wants to see what is in it first. */
+const firstLookMs = 5000;
+
 interface Followed {
   readonly uuid: string;
   readonly root: string;
@@ -23,6 +26,7 @@ export class LeaseWatch {
   readonly #options: LeaseWatchOptions;
   readonly #timer: NodeJS.Timeout;
   #followed: Followed | null = null;
+  #first: NodeJS.Timeout | null = null;
 
   constructor(history: History, options: LeaseWatchOptions) {
     this.#history = history;
@@ -33,13 +37,17 @@ export class LeaseWatch {
 
   close(): void {
     clearInterval(this.#timer);
+    this.follow(null);
   }
 
-  /** The store that is there now; null: none is. A store that was not followed before is looked at at once. */
+  /** The store that is there now; null: none is. One that was not followed before is looked at soon. */
   follow(store: Followed | null): void {
-    const isNew = store !== null && store.uuid !== this.#followed?.uuid;
+    if (store?.uuid === this.#followed?.uuid) return;
     this.#followed = store;
-    if (isNew) void this.#look().catch(this.#options.onBug);
+    if (this.#first !== null) clearTimeout(this.#first);
+    if (store === null) return;
+    this.#first = setTimeout(() => void this.#look().catch(this.#options.onBug), firstLookMs);
+    this.#first.unref();
   }
 
   /** All locks of the store as they are now, from whoever has asked for them anyway. */

@@ -182,6 +182,6 @@ export class StoreReader {
   }
 }
 
-function unavailable(message: string): Failure {
+export function unavailable(message: string): Failure {
   return failure('domain', 'domain_unavailable', message, { retryable: true });
 }

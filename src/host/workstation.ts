@@ -67,8 +67,9 @@ export class Workstation {
   readonly registrations: DeskRegistrations;
   readonly cleaning: DeskCleaning;
   readonly now: () => number;
-  /** Opened with the workstation. */
-  #history: History | null = null;
+  /** Opened when there is something to write; what is read from it, the processes of the stores read. */
+  #history: Promise<History> | null = null;
+  #remembering: Promise<void> = Promise.resolve();
   readonly #sampleBytes: number;
   readonly #startedAtMs: number;
   readonly #problems: AppStatus['problems'][number][] = [];
@@ -103,7 +104,7 @@ export class Workstation {
     this.cleaning = new DeskCleaning({ activity: this.activity, onBug: this.reportBug });
     this.builds.ended.subscribe((build) => {
       this.activity.add(buildEnded(build));
-      this.#remember(build);
+      this.#remembering = this.#remembering.then(() => this.#remember(build)).catch(this.reportBug);
       this.#known(build.root)?.touch();
     });
   }
@@ -112,7 +113,6 @@ export class Workstation {
     const workstation = new Workstation(options);
     await workstation.activity.open();
     await workstation.settings.open();
-    await workstation.#openHistory();
     workstation.stores.prepare();
     return workstation;
   }
@@ -120,7 +120,8 @@ export class Workstation {
   async close(): Promise<void> {
     await Promise.all([this.builds.close(), this.registrations.close()]);
     await this.stores.close();
-    this.#history?.close();
+    await this.#remembering;
+    (await this.#history)?.close();
     this.settings.close();
     await this.activity.close();
   }
@@ -382,14 +383,12 @@ export class Workstation {
     return this.settings.current.stores.includes(root) ? this.stores.get(root) : null;
   }
 
-  async #openHistory(): Promise<void> {
-    this.#history = await History.open(this.paths.history);
-    if (this.#history.problem !== null) this.#notice(this.#history.problem);
-  }
-
-  #remember(build: Build): void {
+  async #remember(build: Build): Promise<void> {
     const { id, root, startedAtMs, endedAtMs, result } = build;
-    this.#history?.buildEnded({
+    this.#history ??= History.open(this.paths.history);
+    const history = await this.#history;
+    if (history.problem !== null) this.#notice(history.problem);
+    history.buildEnded({
       id,
       root,
       key: result?.key ?? null,

@@ -1,7 +1,8 @@
 /** `clean`: shown first, done only when it is asked for, and in the words of its exit codes. */
-import { chmodSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { History } from '../../../src/catalog/history.ts';
 import { startProcess } from '../../fixtures/store.ts';
 import { Place, type CommandDocument } from './weightroom.ts';
 
@@ -77,12 +78,37 @@ it('a published artifact goes only when its group is asked for', async () => {
   expect(readdirSync(join(root, 'deny'))).toEqual([]);
 });
 
-it('unused is not offered without a history, and says so', async () => {
+it('unused is not offered where leases were not watched, and says so', async () => {
   const { place, root } = await untidy();
   const { code, document } = await clean(place, root, '--include', 'unused', '--older-than', '12h');
   expect(code).toBe(0);
-  expect(document.groups.find(({ group }) => group === 'unused')?.unavailable).toContain('history');
+  expect(document.groups.find(({ group }) => group === 'unused')?.unavailable).toContain('not watched');
   expect((await place.run('clean', root, '--include', 'unused')).stdout).toContain('Not offered: unused');
+});
+
+it('unused is offered where leases were watched for long enough; what went is in the history', async () => {
+  const { place, root, key } = await untidy();
+  const { document: shown } = await place.json('domain', 'show', root);
+  const uuid = (shown as unknown as { domain_uuid: string }).domain_uuid;
+  const hour = 3_600_000;
+  const longAgo = (Date.now() - 30 * hour) / 1000;
+  utimesSync(join(root, 'artifacts', key), longAgo, longAgo);
+  const path = place.at('state', 'weightroom', 'history.sqlite');
+  const before = await History.open(path);
+  for (const hoursAgo of [20, 1]) before.sawLeases(uuid, [], Date.now() - hoursAgo * hour);
+  before.close();
+  const ask = async (age: string): Promise<string[]> => {
+    const { document } = await clean(place, root, '--include', 'unused', '--older-than', age);
+    return (document.entries as readonly { readonly group: string }[]).map(({ group }) => group);
+  };
+  expect(await ask('1d')).toEqual(['dead-builds']);
+  expect(await ask('12h')).toEqual(['dead-builds', 'unused']);
+  const done = await clean(place, root, '--include', 'unused', '--older-than', '12h', '--apply');
+  expect(done.code).toBe(0);
+  const after = await History.open(path);
+  const [cleaned] = after.cleanups(uuid, 5);
+  after.close();
+  expect(cleaned?.plannedBytes).toBe(done.document.applied?.removed_bytes);
 });
 
 it('what is in use stays, and its holder is named', async () => {
