@@ -169,9 +169,9 @@ function comparable(transcript: readonly Entry[], scene: DeskScene): unknown {
     )
     .replaceAll(/"(bytesPerSecond|secondsLeft)":[\d.]+/g, '"$1":null')
     .replaceAll(/("maxStoreBytes|max_store_bytes\\)":\d{11,}/g, '$1":0')
+    .replaceAll(/"(id|planId)":"(?!abab)[0-9a-f]{32}"/g, '"$1":"<plan>"')
     .replaceAll(/"(id|buildId)":"[0-9-]{8}[0-9a-f-]*"/g, '"$1":"<id>"')
     .replaceAll(/"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"/g, '"<id>"')
-    .replaceAll(/"(id|planId)":"(?!abab)[0-9a-f]{32}"/g, '"$1":"<plan>"')
     .replaceAll(/"uuid":"[0-9a-f]{32}"/g, '"uuid":"<uuid>"')
     .replaceAll(/"transport":"[a-z-]+"/g, '"transport":"<transport>"');
   return JSON.parse(text) as unknown;
